@@ -1,0 +1,19 @@
+"""InfoNCE and WEINCE, and the tail evidence that blends them."""
+
+from .evidence import PRESETS, TailEvidence, TailSettings, preset, tail_evidence
+from .infonce import InfoNCELoss, infonce_loss
+from .weince import WEINCELoss, blended_logits, endpoint_coordinate, weince_loss
+
+__all__ = [
+    "PRESETS",
+    "InfoNCELoss",
+    "TailEvidence",
+    "TailSettings",
+    "WEINCELoss",
+    "blended_logits",
+    "endpoint_coordinate",
+    "infonce_loss",
+    "preset",
+    "tail_evidence",
+    "weince_loss",
+]
