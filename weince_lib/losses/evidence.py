@@ -185,7 +185,7 @@ def evidence_from_tail(smallest: Tensor, k: int, settings: TailSettings) -> Tail
         usable &= ok
     beta = {"line": line_slope, "hill": hill, "unit": torch.ones_like(rho)}[settings.tail_index]
     delta_aic = line_gain if settings.evidence == "line-aic" else likelihood_gain
-    assert beta is not None and delta_aic is not None  # noqa: S101 (narrowing for the type checker)
+    assert beta is not None and delta_aic is not None
     near_cap = torch.sigmoid(settings.cap_sharpness * torch.log(rho_0 / rho))
     endpoint = torch.sigmoid(settings.evidence_sharpness * (delta_aic - settings.evidence_margin))
     lam = torch.where(usable, near_cap * endpoint, torch.zeros_like(rho))

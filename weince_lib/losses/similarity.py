@@ -72,7 +72,9 @@ def check_pairs(z0: Tensor, z1: Tensor, *, validate: bool = True) -> None:
             f"got {tuple(z0.shape)} and {tuple(z1.shape)}"
         )
     if z0.shape[0] < 2:
-        raise ValueError(f"a batch of N = {z0.shape[0]} pairs has no negatives; N must be 2 or more")
+        raise ValueError(
+            f"a batch of N = {z0.shape[0]} pairs has no negatives; N must be 2 or more"
+        )
     if not (z0.is_floating_point() and z1.is_floating_point()):
         raise ValueError(f"embeddings must be floating point, got {z0.dtype} and {z1.dtype}")
     if z0.device != z1.device:

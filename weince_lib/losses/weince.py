@@ -169,11 +169,18 @@ class WEINCELoss(nn.Module):
         """Return the scalar loss of two ``(N, d)`` batches, or ``(loss, evidence)``."""
         if return_evidence:
             return weince_loss(
-                z0, z1, self.temperature, self.settings, validate=self.validate, return_evidence=True
+                z0,
+                z1,
+                self.temperature,
+                self.settings,
+                validate=self.validate,
+                return_evidence=True,
             )
         return weince_loss(z0, z1, self.temperature, self.settings, validate=self.validate)
 
     def extra_repr(self) -> str:
         """Settings, for ``print(loss)``."""
         fields = dataclasses.asdict(self.settings)
-        return ", ".join([f"temperature={self.temperature}", *(f"{k}={v}" for k, v in fields.items())])
+        return ", ".join(
+            [f"temperature={self.temperature}", *(f"{k}={v}" for k, v in fields.items())]
+        )
