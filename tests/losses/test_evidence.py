@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -172,8 +173,8 @@ def test_a_tail_without_spread_has_no_fit(
 # tail_evidence -------------------------------------------------------------------------------
 
 
-def evidence_of(n: int, d: int, how: TailSettings, **keywords: object) -> TailEvidence:
-    scores, positives = two_view_scores(*two_views(n, d, **keywords))  # type: ignore[arg-type]
+def evidence_of(n: int, d: int, how: TailSettings, **keywords: Any) -> TailEvidence:
+    scores, positives = two_view_scores(*two_views(n, d, **keywords))
     return tail_evidence(scores, positives, how)
 
 

@@ -35,8 +35,8 @@ def test_opposite_items() -> None:
 def test_small_temperature_stays_finite() -> None:
     z0, z1 = two_views(6, 3, dtype=torch.float32, requires_grad=True)
     loss = infonce_loss(z0, z1, 1e-4)
-    loss.backward()
-    assert torch.isfinite(loss) and torch.isfinite(z0.grad).all()
+    (gradient,) = torch.autograd.grad(loss, z0)
+    assert torch.isfinite(loss) and torch.isfinite(gradient).all()
 
 
 def test_module_equals_function() -> None:
@@ -52,7 +52,7 @@ def test_module_equals_function() -> None:
 def test_loss_is_float32_or_better(dtype: torch.dtype) -> None:
     z0, z1 = two_views(9, 5, dtype=dtype, requires_grad=True)
     loss = infonce_loss(z0, z1)
-    loss.backward()
+    (gradient,) = torch.autograd.grad(loss, z0)
     assert loss.shape == ()
     assert loss.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
-    assert z0.grad.dtype == dtype
+    assert gradient.dtype == dtype

@@ -1,7 +1,8 @@
 """What the evidence says about tails whose answer is known.
 
 The shares below were measured beforehand by separate code over 2,000 anchors (the Gumbel law:
-20,000) with 510 negatives each. Here 512 anchors are drawn anew, so each share is compared within five standard errors.
+20,000) with 510 negatives each. Here 512 anchors are drawn anew, so each share is compared within
+five standard errors.
 """
 
 from __future__ import annotations

@@ -115,8 +115,7 @@ def test_autocast_changes_nothing(loss_fn: Loss) -> None:
         z0, z1 = two_views(24, 6, dtype=torch.float32, requires_grad=True)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
             loss = loss_fn(z0, z1)
-        loss.backward()
-        results.append((loss, z0.grad, z1.grad))
+        results.append((loss, *torch.autograd.grad(loss, (z0, z1))))
     for plain, cast in zip(*results, strict=True):
         assert cast.dtype == torch.float32
         assert torch.equal(plain, cast)
@@ -155,7 +154,6 @@ def test_any_batch_has_a_finite_loss(
 ) -> None:
     assume((np.abs(batch).sum(axis=-1) > 0).all())
     z0, z1 = torch.tensor(batch, dtype=dtype).requires_grad_().unbind()
-    z0.retain_grad()
     scores, positives = two_view_scores(z0, z1)
     evidence = tail_evidence(scores, positives, how)
     assert ((evidence.lam >= 0) & (evidence.lam <= 1)).all()
@@ -163,7 +161,7 @@ def test_any_batch_has_a_finite_loss(
     assert (evidence.rho >= how.floor * 0.999).all() and (evidence.rho <= 2.001).all()
     assert torch.isfinite(evidence.delta_aic).all()
     loss = WEINCELoss(0.5, **vars(how))(z0, z1)
-    loss.backward()
+    gradients = torch.autograd.grad(loss, (z0, z1))
     assert torch.isfinite(loss) and loss >= 0
-    assert torch.isfinite(z0.grad).all()
+    assert all(torch.isfinite(g).all() for g in gradients)
     assert infonce_loss(z0, z1) >= 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -231,12 +232,12 @@ def embedding_gradient(
 
 
 def weince(
-    z0: Matrix, z1: Matrix, temperature: float, **settings: object
+    z0: Matrix, z1: Matrix, temperature: float, **settings: Any
 ) -> tuple[float, Matrix, Matrix, list[Reading]]:
     """Loss, gradients of both views and the readings of one batch."""
-    floor = float(settings.get("floor", 1e-6))  # type: ignore[arg-type]
+    floor = settings.get("floor", 1e-6)
     unit, _ = stacked_unit_rows(z0, z1)
-    readings = read_tail(cosines(unit), **settings)  # type: ignore[arg-type]
+    readings = read_tail(cosines(unit), **settings)
     return (
         loss_of(z0, z1, readings, temperature, floor),
         *embedding_gradient(z0, z1, readings, temperature, floor),

@@ -32,6 +32,7 @@ class Ours(BaseModel):
             the paired difference (``loss`` minus ``against``, by encoder seed) lies above
             ``value``. ``"at-most"``: an exact check, the number itself is at most ``value``.
         value: what the rule compares with.
+        quantity: what the number is, in words, with its unit.
         where: columns of the results table and the value each must have.
         against: the loss subtracted, for ``"difference-above"``.
     """
@@ -39,6 +40,7 @@ class Ours(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     rule: Literal["above", "below", "difference-above", "at-most"]
     value: float
+    quantity: str
     where: dict[str, str]
     against: str = "infonce"
 
@@ -65,7 +67,7 @@ class Decision:
         claim: the claim.
         verdict: see :data:`Verdict`.
         paper: the paper's number or numbers, as text; empty where it gives none.
-        ours: our number with its 95 % interval, as text; empty while open.
+        ours: what we measured, our number and its 95 % interval, as text; empty while open.
         evidence: profile, data set, encoder and number of seeds behind it.
         records: keys of the records it came from.
     """
@@ -114,7 +116,7 @@ def decide(claim: Claim, tables: dict[str, pd.DataFrame], reported: pd.DataFrame
             claim,
             verdict_of(claim.ours, interval),
             paper,
-            format_interval(interval),
+            f"{claim.ours.quantity}: {format_interval(interval)}",
             describe(profile, rows),
             tuple(dict.fromkeys(rows["key"])),
         )
@@ -183,7 +185,9 @@ def describe(profile: str, rows: pd.DataFrame) -> str:
     for column in ("dataset", "encoder"):
         words += [str(v) for v in dict.fromkeys(rows[column].dropna()) if v]
     seeds = rows["seed"].dropna().nunique()
-    words.append(f"{seeds} seed{'s' if seeds != 1 else ''}" if seeds else "exact check")
+    words.append(
+        f"{seeds} encoder seed{'s' if seeds != 1 else ''}" if seeds else "computed in place"
+    )
     return ", ".join(words)
 
 

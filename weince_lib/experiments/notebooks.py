@@ -150,6 +150,8 @@ def run(
                 execution_timeout=timeout,
                 progress_bar=progress,
                 log_output=False,
+                # Kernels listen on the loopback interface only; their warning about it is noise.
+                extra_arguments=["--IPKernelApp.log_level=ERROR"],
             )
         except papermill.PapermillExecutionError:
             aside.replace(target.with_suffix(".failed.ipynb"))

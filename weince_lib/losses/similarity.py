@@ -14,6 +14,8 @@ from torch import Tensor
 
 #: Rows shorter than this have no direction; it is the ``eps`` of ``torch.nn.functional.normalize``.
 ZERO_NORM = 1e-12
+#: Rows with a larger entry are scaled down before their length is taken.
+LONG_ROW = 1e15
 
 
 def check_temperature(temperature: float) -> None:
@@ -59,7 +61,7 @@ def check_pairs(z0: Tensor, z1: Tensor, *, validate: bool = True) -> None:
 
     Args:
         z0: first views, shape ``(N, d)``, any floating dtype.
-        z1: second views, same shape, dtype and device.
+        z1: second views, same shape and device.
         validate: also look for rows that are zero or not finite. Only done where it costs no
             synchronisation: on the CPU, outside ``torch.compile``.
 
@@ -76,12 +78,27 @@ def check_pairs(z0: Tensor, z1: Tensor, *, validate: bool = True) -> None:
             f"a batch of N = {z0.shape[0]} pairs has no negatives; N must be 2 or more"
         )
     if not (z0.is_floating_point() and z1.is_floating_point()):
-        raise ValueError(f"embeddings must be floating point, got {z0.dtype} and {z1.dtype}")
+        raise ValueError(
+            f"embeddings must be floating point, got {z0.dtype} and {z1.dtype}; call .float() first"
+        )
     if z0.device != z1.device:
         raise ValueError(f"z0 is on {z0.device} and z1 on {z1.device}; move them together")
     if validate and z0.device.type == "cpu" and not torch.compiler.is_compiling():
         check_embeddings(z0, "z0")
         check_embeddings(z1, "z1")
+
+
+def unit_rows(z: Tensor) -> Tensor:
+    """Rows scaled to length 1. A zero row stays zero, and its gradient finite and moderate.
+
+    Args:
+        z: shape ``(rows, d)``, float32 or float64.
+    """
+    # The square of a float32 entry above 1.8e19 overflows: such rows are scaled down first.
+    longest = z.detach().abs().amax(dim=1, keepdim=True)
+    z = z / torch.where(longest > LONG_ROW, longest, 1.0)
+    norm = torch.linalg.vector_norm(z, dim=1, keepdim=True)
+    return z / torch.where(norm < ZERO_NORM, 1.0, norm)
 
 
 def two_view_scores(z0: Tensor, z1: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,7 +118,7 @@ def two_view_scores(z0: Tensor, z1: Tensor) -> tuple[Tensor, Tensor]:
     n = z0.shape[0]
     with torch.autocast(z0.device.type, enabled=False):
         z = torch.cat([z0, z1])
-        z = F.normalize(z if z.dtype == torch.float64 else z.float(), dim=1, eps=ZERO_NORM)
+        z = unit_rows(z if z.dtype == torch.float64 else z.float())
         scores = z @ z.T
     positives = torch.arange(2 * n, device=z.device).roll(n)
     return scores, positives

@@ -213,7 +213,7 @@ def apply_parameters(
     view = crop_and_resize(images, parameters.boxes.to(device), out_size)
     view = horizontal_flip(view, parameters.flipped.to(device))
     view = color_jitter(view, parameters.factors, parameters.order, parameters.jittered)
-    # The weights of a resampled pixel sum to 1 up to rounding: white may come out at 1 + 1e-7.
+    # A shrunk pixel's weights sum to 1 up to rounding: white may come out at 1 + 1e-7.
     return grayscale(view, parameters.grey.to(device)).clamp_(0.0, 1.0)
 
 

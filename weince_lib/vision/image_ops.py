@@ -37,9 +37,10 @@ def interpolation_matrix(start: Tensor, length: Tensor, size: int, out_size: int
     target = torch.arange(out_size, device=start.device)[None, :, None]
     # Pixel centres relative to the interval's start, in pixels of the source.
     source = torch.arange(size, device=start.device)[None, None, :] - start[:, None, None] + 0.5
-    weight = (1.0 - (source - (target + 0.5) * step).abs() / step.clamp_min(1.0)).clamp_min(0.0)
-    weight = weight * ((source > 0) & (source < length[:, None, None]))
-    return weight / weight.sum(dim=2, keepdim=True)
+    inside = (source > 0) & (source < length[:, None, None])
+    distance = (source - (target + 0.5) * step).abs_().div_(step.clamp_min(1.0))
+    weight = distance.neg_().add_(1.0).clamp_min_(0.0).mul_(inside)
+    return weight.div_(weight.sum(dim=2, keepdim=True))
 
 
 def crop_and_resize(images: Tensor, boxes: Tensor, out_size: tuple[int, int]) -> Tensor:
