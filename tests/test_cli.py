@@ -30,7 +30,11 @@ notebook = "01_tiny"
 statement = "Accuracy is high."
 doubt = "On digits it always is."
 paper = {table = "2", loss = "infonce"}
-ours = {rule = "above", value = 50, where = {metric = "linear_accuracy", split = "test"}}
+[claim.ours]
+rule = "above"
+value = 50
+quantity = "accuracy, %"
+where = {metric = "linear_accuracy", split = "test"}
 
 [[claim]]
 id = "it-converges"
@@ -272,7 +276,10 @@ def test_claims_prints_claim_both_values_verdict_and_records():
     assert "claim Accuracy is high." in text
     assert "paper 76.54 ± 0.32" in text
     # t(0.975, 2) = 4.3027; half the interval is 4.3027 / sqrt(3).
-    assert "ours 91.00 [88.52, 93.48] (quick, digits, resnet-small, 3 seeds)" in text
+    assert (
+        "ours accuracy, %: 91.00 [88.52, 93.48] (quick, digits, resnet-small, 3 encoder seeds)"
+        in text
+    )
     assert "doubt On digits it always is." in text
     assert "notebook 01_tiny" in text
     for record in records:

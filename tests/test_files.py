@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,6 +62,25 @@ def test_a_crash_leaves_the_old_file_and_nothing_else(
     if existed:
         assert path.read_text() == "old"
         assert path.stat().st_mtime_ns == 1
+
+
+def test_a_kill_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    path.write_text("old")
+    script = f"""
+import os, runpy, signal
+from pathlib import Path
+with runpy.run_path({files.__file__!r})["replacing"](Path({str(path)!r})) as aside:
+    aside.write_text("half of the ne")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    killed = subprocess.run([sys.executable, "-c", script], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert path.read_text() == "old"
+    # Nobody was left to remove the half; it stays hidden and in nobody's way.
+    assert [name for name in names(tmp_path) if not name.startswith(".")] == ["record.json"]
+    files.write_text(path, "new")
+    assert path.read_text() == "new"
 
 
 def test_a_failing_move_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -50,8 +50,6 @@ def run(notebook: str, given: Sequence[tuple[str, str]], output: Path | None, ti
     \b
     Example: weince run 06_train_vision -p loss weince -p seed 7
     """
-    import papermill
-
     from .experiments import notebooks
 
     values = {name: notebooks.parse_value(text) for name, text in given}
@@ -64,8 +62,8 @@ def run(notebook: str, given: Sequence[tuple[str, str]], output: Path | None, ti
             timeout=timeout if timeout > 0 else -1,
             progress=sys.stderr.isatty(),
         )
-    except papermill.PapermillExecutionError as error:
-        raise click.ClickException(f"{name}: {error.ename}: {error.evalue}") from error
+    except notebooks.FAILURES as error:
+        raise click.ClickException(f"{name}: {notebooks.reason(error)}") from error
     click.echo(target)
 
 
@@ -73,15 +71,13 @@ def run(notebook: str, given: Sequence[tuple[str, str]], output: Path | None, ti
 @click.argument("only", nargs=-1)
 def rebuild(only: Sequence[str]) -> None:
     """Rebuild the committed notebooks (all, or ONLY these), executed in the quick profile."""
-    import papermill
-
     from .experiments import notebooks
 
     for name in [notebooks.source_path(n).stem for n in only] or notebooks.names():
         try:
             click.echo(notebooks.execute_reference(name))
-        except papermill.PapermillExecutionError as error:
-            raise click.ClickException(f"{name}: {error.ename}: {error.evalue}") from error
+        except notebooks.FAILURES as error:
+            raise click.ClickException(f"{name}: {notebooks.reason(error)}") from error
 
 
 @main.command()

@@ -17,7 +17,7 @@ loss = "infonce"
 preset = "paper"
 seeds = [7, 21, 63, 84]
 batches = 32
-batch_size = 128
+batch_size = "auto"
 quantile = 0.99
 
 # %%
@@ -29,6 +29,7 @@ from weince_lib import plots
 from weince_lib.evaluation import t_interval
 from weince_lib.evt import fit_gpd, fit_known_endpoint, sphere_shape
 from weince_lib.experiments import (
+    AUTO,
     TailConfig,
     provenance,
     run_tail,
@@ -39,7 +40,12 @@ from weince_lib.experiments import (
 
 runs = {seed: vision_config(profile, loss=loss, preset=preset, seed=seed) for seed in seeds}
 configs = {
-    seed: TailConfig(encoder_run=run, batches=batches, batch_size=batch_size, quantile=quantile)
+    seed: TailConfig(
+        encoder_run=run,
+        batches=batches,
+        batch_size=run.batch_size if batch_size == AUTO else batch_size,
+        quantile=quantile,
+    )
     for seed, run in runs.items()
 }
 

@@ -20,6 +20,7 @@ from weince_lib.experiments.claims import per_seed
 
 reported = load_reported()
 results = load_results(profile)
+recalls = [f"recall_at_{k}" for k in (1, 2, 5, 10, 20, 50)]
 ours = results[(results["experiment"] == "vision") & (results["split"] == "test")]
 assert len(ours), f"no {profile} records collected yet; see `weince collect`"
 
@@ -38,9 +39,13 @@ def papers_table(table, metrics):
     rows = reported[reported["table"].isin(table) & reported["metric"].isin(metrics)]
     rows = rows[rows["loss"].isin(["infonce", "weince"])]
     rows = rows.assign(shown=rows.apply(with_interval, axis=1))
-    return rows.pivot(
-        index=["dataset", "encoder", "metric"], columns="loss", values="shown"
-    ).fillna("")
+    table = rows.pivot(index=["dataset", "encoder", "metric"], columns="loss", values="shown")
+    return table.sort_index(level=[0, 1, 2], key=by_k).fillna("")
+
+
+def by_k(level):
+    """Recalls in the order of k, not of the alphabet."""
+    return level.map(recalls.index) if level.isin(recalls).all() else level
 
 
 papers_table(["2"], ["linear_accuracy"])
@@ -82,7 +87,6 @@ our_table(["linear_accuracy"])
 # ### As the paper reports it
 
 # %%
-recalls = [f"recall_at_{k}" for k in (1, 2, 5, 10, 20, 50)]
 papers_table(["3", "7"], recalls)
 
 # %% [markdown]

@@ -5,7 +5,6 @@ from sample_notebook import SOURCE
 
 from weince_lib.experiments import PROFILES, run_vision, store, vision_config
 
-
 #: A quick profile that trains in a second.
 TINY = {
     "dataset": "digits",

@@ -36,7 +36,7 @@ def claim(ours=None, **more):
 
 
 def rule(kind, value, **where):
-    return {"rule": kind, "value": value, "where": ACCURACY | where}
+    return {"rule": kind, "value": value, "quantity": "accuracy", "where": ACCURACY | where}
 
 
 def table_of(values, **more):

@@ -41,7 +41,7 @@ from weince_lib.experiments.config import parse
 def test_rule_compares_the_interval_with_the_value(kind, value, verdict):
     decision = decided(rule(kind, value), table_of(FOUR))
     assert decision.verdict == verdict
-    assert decision.ours == f"91.50 [{91.5 - HALF:.2f}, {91.5 + HALF:.2f}]"
+    assert decision.ours == f"accuracy: 91.50 [{91.5 - HALF:.2f}, {91.5 + HALF:.2f}]"
 
 
 @pytest.mark.parametrize(
@@ -56,17 +56,17 @@ def test_difference_is_paired_by_encoder_seed(value, verdict):
     decision = decided(rule("difference-above", value, loss="weince"), table)
     assert decision.verdict == verdict
     known = stats.ttest_rel(list(weince.values()), list(infonce.values())).confidence_interval()
-    assert decision.ours == f"1.60 [{known.low:.2f}, {known.high:.2f}]"
+    assert decision.ours == f"accuracy: 1.60 [{known.low:.2f}, {known.high:.2f}]"
     assert decision.records == ("0123456789abcdef", "f" * 16)
-    assert decision.evidence == "quick, digits, resnet-small, 4 seeds"
+    assert decision.evidence == "quick, digits, resnet-small, 4 encoder seeds"
 
 
 def test_difference_takes_the_loss_named_against():
     rows = [table_of(FOUR), table_of({s: v - 1 for s, v in FOUR.items()}, loss="weince-release")]
     rows.append(table_of({s: v + 5 for s, v in FOUR.items()}, loss="infonce"))
     ours = rule("difference-above", 0.5, loss="weince")
-    assert decided(ours | {"against": "weince-release"}, pd.concat(rows)).ours == "1"
-    assert decided(ours, pd.concat(rows)).ours == "-5"
+    assert decided(ours | {"against": "weince-release"}, pd.concat(rows)).ours == "accuracy: 1"
+    assert decided(ours, pd.concat(rows)).ours == "accuracy: -5"
 
 
 def test_difference_without_the_other_loss_is_open():
@@ -85,7 +85,7 @@ def test_difference_without_a_shared_seed_gives_no_verdict():
 def test_difference_counts_the_seeds_it_compares():
     table = pd.concat([table_of(FOUR), table_of({7: 89.0, 21: 88.0}, loss="infonce")])
     decision = decided(rule("difference-above", 0.0, loss="weince"), table)
-    assert decision.evidence == "quick, digits, resnet-small, 2 seeds"
+    assert decision.evidence == "quick, digits, resnet-small, 2 encoder seeds"
 
 
 @pytest.mark.parametrize("kind", ["above", "below"])
@@ -96,22 +96,22 @@ def test_one_seed_gives_no_verdict(kind, value):
         decision = decided(rule(kind, value), results_table(*rows))
         assert decision.verdict == "inconclusive"
         assert "[" not in decision.ours
-        assert decision.evidence.endswith(", 1 seed")
+        assert decision.evidence.endswith(", 1 encoder seed")
 
 
 def test_one_pair_of_runs_gives_no_verdict():
     table = pd.concat([table_of({7: 95.0}), table_of({7: 90.0}, loss="infonce")])
     decision = decided(rule("difference-above", 0.0, loss="weince"), table)
     assert decision.verdict == "inconclusive"
-    assert decision.ours == "5"
+    assert decision.ours == "accuracy: 5"
 
 
 def test_replicates_are_averaged_within_an_encoder_first():
-    # Taken as ten values, the five probe seeds would make the interval far too short.
+    # Taken as twelve values, the probe seeds would make the interval far too short.
     rows = [
         {"seed": seed, "replicate": n, "value": mean + offset}
         for seed, mean in FOUR.items()
-        for n, offset in enumerate((-0.5, 0.0, 0.5), start=1)
+        for n, offset in enumerate((-0.75, 0.25, 0.5), start=1)
     ]
     table = results_table(*rows)
     assert per_seed(table) == FOUR
@@ -132,18 +132,18 @@ def test_exact_check_decides_with_one_row():
         "value": 2e-7,
     }
     where = {"experiment": "check-05_weince_loss", "metric": "gap"}
-    ours = {"rule": "at-most", "value": 1e-6, "where": where}
+    ours = {"rule": "at-most", "value": 1e-6, "quantity": "gap", "where": where}
     decision = decided(ours, results_table(row))
-    assert (decision.verdict, decision.ours) == ("supported", "2e-07")
-    assert decision.evidence == "quick, exact check"
+    assert (decision.verdict, decision.ours) == ("supported", "gap: 2e-07")
+    assert decision.evidence == "quick, computed in place"
     assert decided(ours | {"value": 1e-7}, results_table(row)).verdict == "contradicted"
 
 
 def test_single_row_brings_its_own_interval():
     row = {"metric": "shape", "value": -0.4, "low": -0.5, "high": -0.3}
-    ours = {"rule": "below", "value": 0.0, "where": {"metric": "shape"}}
+    ours = rule("below", 0.0) | {"quantity": "shape", "where": {"metric": "shape"}}
     decision = decided(ours, results_table(row))
-    assert (decision.verdict, decision.ours) == ("supported", "-0.40 [-0.50, -0.30]")
+    assert (decision.verdict, decision.ours) == ("supported", "shape: -0.40 [-0.50, -0.30]")
     wide = results_table(row | {"high": 0.1})
     assert decided(ours, wide).verdict == "inconclusive"
 
@@ -186,10 +186,10 @@ def test_strongest_profile_with_rows_decides():
 
 
 def test_verdict_names_data_encoder_and_seeds():
-    assert describe("cpu", table_of(FOUR)) == "cpu, digits, resnet-small, 4 seeds"
-    assert describe("cpu", table_of({7: 1.0})) == "cpu, digits, resnet-small, 1 seed"
+    assert describe("cpu", table_of(FOUR)) == "cpu, digits, resnet-small, 4 encoder seeds"
+    assert describe("cpu", table_of({7: 1.0})) == "cpu, digits, resnet-small, 1 encoder seed"
     both = pd.concat([table_of(FOUR), table_of({7: 1.0}, dataset="fashion-mnist")])
-    assert describe("cpu", both) == "cpu, digits, fashion-mnist, resnet-small, 4 seeds"
+    assert describe("cpu", both) == "cpu, digits, fashion-mnist, resnet-small, 4 encoder seeds"
 
 
 def test_records_behind_a_verdict_are_named_once():
@@ -204,7 +204,7 @@ def test_records_behind_a_verdict_are_named_once():
 
 @pytest.mark.parametrize("name", ["splt", "profile", "SPLIT"])
 def test_selecting_by_an_unknown_column_is_an_error_that_names_it(name):
-    ours = parse(Ours, {"rule": "above", "value": 0.0, "where": {name: "test"}})
+    ours = parse(Ours, rule("above", 0.0) | {"where": {name: "test"}})
     with pytest.raises((KeyError, ConfigError), match=name):
         measure(ours, table_of(FOUR))
 
@@ -217,7 +217,7 @@ def test_every_column_can_select():
     # As in a table read back, where checks have no seed.
     table = results_table(*rows, {"seed": math.nan, "temperature": math.nan, "value": 3.0})
     for where in ({"seed": "21"}, {"replicate": "2"}, {"temperature": "0.2"}):
-        ours = parse(Ours, {"rule": "above", "value": 0.0, "where": where})
+        ours = parse(Ours, rule("above", 0.0) | {"where": where})
         measured = measure(ours, table)
         assert measured is not None, where
         assert measured[0].mean == 2.0

@@ -93,7 +93,12 @@ def companion(tmp_path, monkeypatch):
         notebook = "11_tables"
         statement = "Accuracy is high."
         paper = {table = "2", loss = "infonce"}
-        ours = {rule = "above", value = 50, where = {metric = "linear_accuracy", split = "test"}}
+
+        [claim.ours]
+        rule = "above"
+        value = 50
+        quantity = "accuracy, %"
+        where = {metric = "linear_accuracy", split = "test"}
 
         [[claim]]
         id = "first-in-the-alphabet"
@@ -128,8 +133,8 @@ def test_from_records_to_verdicts(companion):
     first, second = decide_all()
     assert first.verdict == "supported"
     assert first.paper == "76.54 ± 0.32"
-    assert first.ours == f"91.50 [{91.5 - HALF:.2f}, {91.5 + HALF:.2f}]"
-    assert first.evidence == "quick, digits, resnet-small, 4 seeds"
+    assert first.ours == f"accuracy, %: 91.50 [{91.5 - HALF:.2f}, {91.5 + HALF:.2f}]"
+    assert first.evidence == "quick, digits, resnet-small, 4 encoder seeds"
     assert sorted(first.records) == sorted(record.key for record in made)
     assert second.verdict == "open"
     assert decide_all("quick")[0] == first

@@ -9,20 +9,16 @@ import torch
 from weince_lib.experiments import (
     PROFILES,
     ConfigError,
-    TailConfig,
     VisionConfig,
-    run_tail,
     run_vision,
-    score_bank,
     store,
     trained_model,
     training_images,
     vision,
     vision_config,
 )
-from weince_lib.experiments.collect import collect, load_results, records_of
+from weince_lib.experiments.collect import records_of
 from weince_lib.experiments.config import profile_stamp
-from weince_lib.losses import PRESETS
 from weince_lib.vision import training
 
 
@@ -178,6 +174,40 @@ def test_trained_model_gives_the_metrics_of_the_record(tiny):
     assert [(m.name, m.split, m.replicate, m.value) for m in found] == kept
 
 
+def test_probe_has_the_first_split_and_knn_each_with_the_whole_test_set(tiny, monkeypatch):
+    config, _ = tiny
+    images, test_set = training_images(config), vision.load("digits", "test")
+    banks = {"linear_probe": [], "knn_evaluate": []}
+
+    def watched(name):
+        evaluate = getattr(vision, name)
+
+        def call(features, labels, *more, **given):
+            banks[name].append((features, labels, more))
+            return evaluate(features, labels, *more, **given)
+
+        return call
+
+    for name in banks:
+        monkeypatch.setattr(vision, name, watched(name))
+    model = trained_model(config, images)
+    vision.evaluate(model, images, test_set, config)
+    h = vision.extract_features(model.encoder, images.images)
+    splits = [vision.stratified_split(images.labels, seed=seed) for seed in config.split_seeds]
+    assert not torch.equal(splits[0].train, splits[1].train)
+    ((features, labels, (queries,)),) = banks["linear_probe"]
+    assert torch.equal(features, h[splits[0].train])
+    assert torch.equal(labels, images.labels[splits[0].train])
+    assert torch.equal(queries["validation"][0], h[splits[0].validation])
+    assert torch.equal(queries["test"][1], test_set.labels)
+    # For each split validation first, then test.
+    for split, bank in zip(splits, banks["knn_evaluate"][::2], strict=True):
+        assert torch.equal(bank[0], h[split.train])
+        assert torch.equal(bank[2][1], images.labels[split.validation])
+    for _, _, (_, true) in banks["knn_evaluate"][1::2]:
+        assert torch.equal(true, test_set.labels)
+
+
 def test_an_encoder_that_was_not_trained_is_named_with_the_mend(tiny):
     config = tiny[0].model_copy(update={"seed": 8})
     with pytest.raises(FileNotFoundError, match="06_train_vision") as caught:
@@ -226,9 +256,10 @@ def test_custom_run_is_in_no_table(tiny, tmp_path, monkeypatch):
 def test_records_of_a_changed_profile_are_left_out(tiny, monkeypatch):
     _, record = tiny
     assert records_of("quick") == [record.path]
-    monkeypatch.setitem(PROFILES, "quick", TINY | {"epochs": 3})
+    own = PROFILES["quick"]
+    monkeypatch.setitem(PROFILES, "quick", own | {"epochs": 3})
     assert records_of("quick") == []
-    monkeypatch.setitem(PROFILES, "quick", TINY)
+    monkeypatch.setitem(PROFILES, "quick", own)
     assert records_of("quick") == [record.path]
 
 

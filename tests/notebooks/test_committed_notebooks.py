@@ -72,7 +72,8 @@ def test_there_are_notebooks_and_the_library_knows_them_all():
 
 
 def test_every_notebook_has_a_source():
-    committed = {path.stem for path in FOLDER.glob("*.ipynb")}
+    # A hidden one is being executed; it moves into place when it is whole.
+    committed = {path.stem for path in FOLDER.glob("*.ipynb") if path.name[0] != "."}
     assert committed - set(NAMES) == set(), "without a source in notebooks/source"
     assert not [path for path in FOLDER.iterdir() if path.suffix not in ("", ".ipynb")]
 

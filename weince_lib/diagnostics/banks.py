@@ -57,6 +57,8 @@ def two_view_bank(
         ValueError: if there are fewer images than one batch, or the model gives embeddings that
             are zero or not finite (the row is named).
     """
+    if batches < 1:
+        raise ValueError(f"batches must be at least 1, got {batches}")
     if len(images) < batch_size:
         raise ValueError(f"{len(images)} images make no batch of {batch_size}; lower batch_size")
     generator = torch.Generator().manual_seed(seed)

@@ -15,8 +15,9 @@ import pandas as pd
 
 from .. import files
 from . import paths, store
-from .config import profile_stamp
+from .config import ConfigError, VisionConfig, is_own, parse, profile_stamp
 from .store import Record, RecordError
+from .tail import TailConfig
 
 log = logging.getLogger(__name__)
 
@@ -76,15 +77,30 @@ def rows(record: Record) -> list[dict[str, Any]]:
 def records_of(profile: str) -> list[Path]:
     """Record files made for a profile as it is now, and unreadable ones, to be reported."""
     found = []
-    stamp = profile_stamp(profile)
     for path in store.record_files():
         try:
-            if store.read(path).labels.get("profile") != stamp:
-                continue
+            wanted = belongs(store.read(path), profile)
         except (RecordError, OSError):
-            pass
-        found.append(path)
+            wanted = True
+        if wanted:
+            found.append(path)
     return found
+
+
+def belongs(record: Record, profile: str) -> bool:
+    """Whether a record's config is one the profile, as it is now, would make.
+
+    What the record was first asked for does not matter: a finished run is never repeated.
+    """
+    try:
+        if record.experiment == "vision":
+            return is_own(parse(VisionConfig, record.config), profile)
+        if record.experiment == "tail":
+            tail = parse(TailConfig, record.config)
+            return tail == TailConfig.of(tail.encoder_run) and is_own(tail.encoder_run, profile)
+    except ConfigError:
+        pass  # of a version with other settings; its stamp tells
+    return record.labels.get("profile") == profile_stamp(profile)
 
 
 def collect(records: Iterable[Path], profile: str) -> Collected:
@@ -111,7 +127,7 @@ def collect(records: Iterable[Path], profile: str) -> Collected:
     frame = frame.sort_values(
         ["experiment", "dataset", "encoder", "loss", "seed", "key", "metric", "split", "replicate"],
         kind="stable",
-        key=lambda column: column.astype(str) if column.dtype == object else column,
+        key=lambda column: pd.to_numeric(column) if column.name == "seed" else column,
     )
     target = paths.results() / f"{profile}.csv"
     with files.replacing(target) as aside:
@@ -125,8 +141,10 @@ def load_results(profile: str) -> pd.DataFrame:
     path = paths.results() / f"{profile}.csv"
     if not path.exists():
         return pd.DataFrame(columns=list(COLUMNS))
-    text = dict.fromkeys(("experiment", "key", "dataset", "encoder", "loss", "metric"), str)
-    return pd.read_csv(path, dtype=text, keep_default_na=True).fillna({"split": ""})
+    text = ("experiment", "key", "dataset", "encoder", "loss", "metric", "split")
+    kinds = dict.fromkeys(text, "str") | {"seed": "Int64", "replicate": "int64"}
+    frame = pd.read_csv(path, dtype=kinds).fillna(dict.fromkeys(text, ""))
+    return frame.astype({"seed": "float64"})  # checks have none
 
 
 def load_reported() -> pd.DataFrame:

@@ -10,11 +10,20 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from ..losses import PRESETS, InfoNCELoss, TailSettings, WEINCELoss, preset
+from ..vision.datasets import DATASETS
 
 #: The value of a notebook parameter that is left to the profile.
 AUTO = "auto"
@@ -69,6 +78,22 @@ class VisionConfig(BaseModel):
     probe_epochs: Positive = 100
     probe_seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (1, 2, 3, 4, 5)
     split_seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (1, 2, 3, 4, 5)
+
+    @field_validator("dataset")
+    @classmethod
+    def _known_dataset(cls, dataset: str) -> str:
+        folder = dataset.partition(":")
+        if dataset not in DATASETS and not (folder[0] == "imagefolder" and folder[2]):
+            raise ValueError(f"unknown data set; known: {', '.join(DATASETS)}")
+        return dataset
+
+    @model_validator(mode="after")
+    def _fitting(self) -> Self:
+        if (self.tail is None) != (self.loss == "infonce"):
+            raise ValueError(f"loss {self.loss!r} and tail = {self.tail} do not fit")
+        if (self.width == 0) == (self.encoder == "resnet-small"):
+            raise ValueError(f"width = {self.width} does not fit encoder {self.encoder!r}")
+        return self
 
     def canonical(self) -> dict[str, Any]:
         """JSON values, the same for every way of writing the same run."""
@@ -144,7 +169,7 @@ def profile_defaults(profile: str) -> dict[str, Any]:
 
 def profile_stamp(profile: str) -> str:
     """The profile's name with a hash of its settings: tables leave out runs of older settings."""
-    text = json.dumps(profile_defaults(profile), sort_keys=True)
+    text = json.dumps(vision_config(profile).canonical(), sort_keys=True)
     return f"{profile}@{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
@@ -163,16 +188,36 @@ def vision_config(profile: str, **settings: Any) -> VisionConfig:
     merged = {"loss": "weince"} | profile_defaults(profile) | given
     chosen = merged.pop("preset", "paper")
     overrides = {name: merged.pop(name) for name in _TAIL_FIELDS if name in merged}
-    try:
-        # Checked for InfoNCE too: a misspelt preset should not pass because it is not used.
-        tail = dataclasses.replace(preset(chosen), **overrides)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    if merged["loss"] == "weince":
+    # Checked for InfoNCE too: a misspelt preset should not pass because it is not used.
+    tail = tail_settings(chosen, overrides)
+    if merged["loss"] != "infonce":
         merged["tail"] = tail
     if merged.get("encoder") != "resnet-small":
         merged["width"] = 0
     return parse(VisionConfig, merged)
+
+
+def is_own(config: VisionConfig, profile: str) -> bool:
+    """Whether a run is the profile's: it varies loss, preset and seed, and nothing else."""
+    if config.label == "weince-custom":
+        return False
+    tail = dataclasses.asdict(config.tail) if config.tail else {}
+    return vision_config(profile, loss=config.loss, seed=config.seed, **tail) == config
+
+
+def tail_settings(chosen: str, overrides: Mapping[str, Any]) -> TailSettings:
+    """A preset with single settings changed.
+
+    Raises:
+        ConfigError: for an unknown preset, or naming the wrong setting.
+    """
+    try:
+        values = dataclasses.asdict(preset(chosen)) | dict(overrides)
+        return TypeAdapter(TailSettings).validate_python(values)
+    except ValidationError as error:
+        raise ConfigError("; ".join(_one_line(e, TailSettings) for e in error.errors())) from error
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 def parse(model: type[Model], values: Mapping[str, Any]) -> Model:
@@ -187,12 +232,24 @@ def parse(model: type[Model], values: Mapping[str, Any]) -> Model:
         raise ConfigError("; ".join(_one_line(e, model) for e in error.errors())) from error
 
 
-def _one_line(error: Any, model: type[BaseModel]) -> str:
+def _one_line(error: Any, model: type) -> str:
     name = ".".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
-        return f"unknown setting {name!r}; known: {', '.join(model.model_fields)}"
+        known = _fields(model, error["loc"][:-1])
+        return f"unknown setting {name!r}; known: {', '.join(known)}"
     if error["type"] == "literal_error":
         return f"unknown {name} {error['input']!r}; known: {error['ctx']['expected']}"
     if error["type"] == "missing":
         return f"setting {name!r} is missing"
-    return f"{name} = {error['input']!r}: {error['msg'].lower()}"
+    message = error["msg"].removeprefix("Value error, ")
+    # A check of several settings together names them itself.
+    return f"{name} = {error['input']!r}: {message}" if name else message
+
+
+def _fields(model: Any, inside: tuple[str | int, ...]) -> list[str]:
+    """The settings a (nested) model has."""
+    for part in inside:
+        if isinstance(part, str):
+            kind = model.model_fields[part].annotation
+            model = next(k for k in (get_args(kind) if get_origin(kind) else (kind,)) if k)
+    return list(model.model_fields)

@@ -17,6 +17,8 @@ from typing import Any
 
 import jupytext
 import nbformat
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from papermill import PapermillExecutionError
 
 from .. import files
 from . import paths
@@ -25,6 +27,10 @@ from . import paths
 CELL_TIMEOUT = 600
 #: What committed notebooks carry: the kernel every front end has, and nothing of this machine.
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+
+
+#: How an execution can fail: a cell raised, took too long, or the kernel died.
+FAILURES = (PapermillExecutionError, CellTimeoutError, DeadKernelError)
 
 
 class NotebookError(Exception):
@@ -75,13 +81,14 @@ def parameters(notebook: nbformat.NotebookNode) -> dict[str, Any]:
         raise NotebookError(f"{len(cells)} cells are tagged 'parameters'; there must be one")
     values: dict[str, Any] = {}
     for node in ast.parse(cells[0].source).body:
-        if not (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)):
+        single = isinstance(node, ast.Assign) and len(node.targets) == 1
+        if not (single and isinstance(node.targets[0], ast.Name)):
             raise NotebookError(
                 f"the parameters cell holds more than literals: {ast.unparse(node)}"
             )
         try:
             values[node.targets[0].id] = ast.literal_eval(node.value)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise NotebookError(f"not a literal: {ast.unparse(node)}") from error
     return values
 
@@ -96,9 +103,9 @@ def check_parameters(name: str, given: Mapping[str, Any]) -> None:
     for parameter in given:
         if parameter not in known:
             near = difflib.get_close_matches(parameter, known, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
             raise NotebookError(
-                f"{name} has no parameter {parameter!r}{hint} known: {', '.join(known)}"
+                f"{name} has no parameter {parameter!r}{hint}; known: {', '.join(known)}"
             )
 
 
@@ -131,6 +138,8 @@ def run(
     Raises:
         NotebookError: for an unknown notebook or parameter, before anything runs.
         papermill.PapermillExecutionError: if a cell raised.
+        nbclient.exceptions.CellTimeoutError: if a cell took too long.
+        nbclient.exceptions.DeadKernelError: if the kernel died, for want of memory for example.
     """
     import papermill
 
@@ -153,12 +162,20 @@ def run(
                 # Kernels listen on the loopback interface only; their warning about it is noise.
                 extra_arguments=["--IPKernelApp.log_level=ERROR"],
             )
-        except papermill.PapermillExecutionError:
+        except FAILURES:
             aside.replace(target.with_suffix(".failed.ipynb"))
             raise
         aside.write_text(tidy(aside.read_text(encoding="utf-8")), encoding="utf-8")
     target.with_suffix(".failed.ipynb").unlink(missing_ok=True)
     return target
+
+
+def reason(error: Exception) -> str:
+    """One line on why an execution failed."""
+    if isinstance(error, PapermillExecutionError):
+        return f"{error.ename}: {error.evalue}"
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
 def tidy(text: str) -> str:

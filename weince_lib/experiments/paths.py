@@ -17,7 +17,7 @@ def root() -> Path:
         FileNotFoundError: if neither holds the notebooks (the bare library was installed).
     """
     named = os.environ.get("WEINCE_HOME")
-    folder = Path(named) if named else Path(__file__).resolve().parents[2]
+    folder = Path(named).absolute() if named else Path(__file__).resolve().parents[2]
     if not (folder / "notebooks").is_dir():
         raise FileNotFoundError(
             f"{folder} holds no notebooks; set WEINCE_HOME to a checkout of the companion"
@@ -25,10 +25,14 @@ def root() -> Path:
     return folder
 
 
+def _folder(variable: str, default: str) -> Path:
+    # A relative name starts at the root: a kernel and the command that started it both find it.
+    return root() / os.environ.get(variable, default)
+
+
 def runs() -> Path:
     """Generated records, checkpoints and executed notebooks: ``$WEINCE_RUNS`` or ``runs/``."""
-    named = os.environ.get("WEINCE_RUNS")
-    return Path(named).absolute() if named else root() / "runs"
+    return _folder("WEINCE_RUNS", "runs")
 
 
 def notebooks() -> Path:
@@ -38,14 +42,12 @@ def notebooks() -> Path:
 
 def figures() -> Path:
     """Generated figures, PNG and PDF: ``$WEINCE_FIGURES`` or ``figures/``."""
-    named = os.environ.get("WEINCE_FIGURES")
-    return Path(named).absolute() if named else root() / "figures"
+    return _folder("WEINCE_FIGURES", "figures")
 
 
 def results() -> Path:
     """Tidy tables of our records: ``$WEINCE_RESULTS`` or ``paper/results/``."""
-    named = os.environ.get("WEINCE_RESULTS")
-    return Path(named).absolute() if named else root() / "paper" / "results"
+    return _folder("WEINCE_RESULTS", "paper/results")
 
 
 def reported() -> Path:

@@ -162,6 +162,9 @@ def read(path: Path) -> Record:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["schema"] != SCHEMA:
             raise RecordError(f"{path}: schema {content['schema']}, this version reads {SCHEMA}")
+        for name in ("config", "labels", "details", "provenance"):
+            if not isinstance(content[name], dict):
+                raise TypeError(name)
         return Record(
             experiment=content["experiment"],
             key=content["key"],
@@ -170,12 +173,12 @@ def read(path: Path) -> Record:
             metrics=[_metric_from_json(m) for m in content["metrics"]],
             details=content["details"],
             provenance=content["provenance"],
-            wall_seconds=content["wall_seconds"],
+            wall_seconds=float(content["wall_seconds"]),
             path=path,
         )
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise RecordError(f"{path}: not valid JSON ({error}); rerun it or remove it") from error
-    except (KeyError, TypeError) as error:
+        raise RecordError(f"{path}: not valid JSON ({error}); remove it and run again") from error
+    except (KeyError, TypeError, ValueError) as error:
         raise RecordError(f"{path}: not a record, {error!r} is missing or wrong") from error
 
 
@@ -196,4 +199,7 @@ def _metric_to_json(metric: Metric) -> dict[str, Any]:
 
 
 def _metric_from_json(content: Mapping[str, Any]) -> Metric:
-    return Metric(**content)
+    metric = Metric(**content)
+    if not isinstance(metric.value, int | float):
+        raise TypeError(f"value of {metric.name}")
+    return metric

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -37,6 +37,11 @@ class TailConfig(BaseModel):
     batch_size: Annotated[int, Field(ge=2)] = 256
     quantile: Annotated[float, Field(gt=0, lt=1)] = 0.99
     seed: Annotated[int, Field(ge=0)] = 0
+
+    @classmethod
+    def of(cls, encoder_run: VisionConfig) -> Self:
+        """The standard measurement of an encoder: batches of the size it was trained with."""
+        return cls(encoder_run=encoder_run, batch_size=encoder_run.batch_size)
 
     def canonical(self) -> dict[str, Any]:
         """JSON values for the record's key."""

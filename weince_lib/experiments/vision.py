@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from ..vision import (
     train,
 )
 from . import store
-from .config import VisionConfig, profile_stamp, vision_config
+from .config import VisionConfig, is_own, profile_defaults, profile_stamp
 from .store import Metric, Record
 
 EXPERIMENT = "vision"
@@ -67,10 +66,8 @@ def labels(config: VisionConfig, profile: str) -> dict[str, Any]:
     Loss, preset and seed are what a profile varies; any other departure makes the run the user's
     own (``"custom"``).
     """
-    tail = dataclasses.asdict(config.tail) if config.tail else {}
-    own = vision_config(profile, loss=config.loss, seed=config.seed, **tail) == config
     return {
-        "profile": profile_stamp(profile) if own else "custom",
+        "profile": profile_stamp(profile) if is_own(config, profile) else "custom",
         "dataset": config.dataset,
         "encoder": config.encoder,
         "loss": config.label,
@@ -91,6 +88,7 @@ def run_vision(
         profile: the profile it was asked for; decides which table it is collected into.
         device: where to train; a CUDA device if there is one, else the CPU.
     """
+    profile_defaults(profile)  # an unknown one is better known now than after training
     settings = config.canonical()
     done = store.find(EXPERIMENT, settings)
     if done is not None:

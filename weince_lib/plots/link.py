@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from ..losses import TailEvidence, blended_logits
 from .style import DATA_COLOUR, LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, REFERENCE_COLOUR, style
-
-#: Shades from InfoNCE's blue to Weibit's purple for lambda between 0 and 1.
-_BLEND = ("#0072B2", "#5A7FB0", "#93789F", "#B37AA3", "#CC79A7")
 
 
 def coordinates(
@@ -33,10 +31,15 @@ def coordinates(
     one = torch.ones(1, dtype=torch.float64)
     with style():
         figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 2.75))
-        for lam, colour in zip(blends, _BLEND, strict=True):
+        # From InfoNCE's blue to Weibit's purple.
+        blend = LinearSegmentedColormap.from_list(
+            "", [LOSS_COLOURS[n] for n in ("infonce", "weibit")]
+        )
+        for lam in blends:
+            colour = blend(lam)
             logit = blended_logits(s[None], lam * one, beta * one, temperature)[0]
             slope = (1 - lam) / temperature + lam * beta / (1 - s)
-            name = {0.0: "λ = 0: InfoNCE", 1.0: "λ = 1: Weibull"}.get(lam, f"λ = {lam:g}")
+            name = {0.0: "λ = 0: InfoNCE", 1.0: "λ = 1: Weibit"}.get(lam, f"λ = {lam:g}")
             left.plot(s, logit, color=colour, label=name)
             right.plot(1 - s, slope, color=colour)
         left.axvline(1.0, color=REFERENCE_COLOUR, lw=0.8, ls=":")

@@ -76,5 +76,6 @@ def save_figure(figure: Figure, name: str) -> None:
         (".png", {"Software": None}),
         (".pdf", {"CreationDate": None, "Producer": None, "Creator": None}),
     ):
-        with files.replacing(paths.figures() / f"{name}{suffix}") as aside:
+        # Some settings, such as the kind of fonts, count when the file is written.
+        with style(), files.replacing(paths.figures() / f"{name}{suffix}") as aside:
             figure.savefig(aside, metadata=metadata, dpi=RC["savefig.dpi"])

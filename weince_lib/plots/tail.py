@@ -62,7 +62,7 @@ def peaks_over_threshold(
             qq.plot(law.ppf(points[shown]), excess[shown], ".", ms=3, color=colour)
         density.axvline(room, color=REFERENCE_COLOUR, ls=":", lw=1)
         density.set(
-            xlabel=f"excess over u = {fit.threshold:.3f}",
+            xlabel=f"excess over u = {fit.threshold:.3f} (cosine)",
             ylabel="density",
             title=f"{excess.size:,} exceedances",
             xlim=(0, 1.25 * room),
@@ -73,7 +73,7 @@ def peaks_over_threshold(
         qq.set(
             xlabel="model quantile",
             ylabel="observed excess",
-            title="Quantiles: a fit follows the dots",
+            title="Quantiles: a fit is the diagonal",
             xlim=(0, limit),
             ylim=(0, limit),
         )

@@ -47,7 +47,9 @@ def view_pairs(images: Tensor, views: tuple[Tensor, Tensor]) -> Figure:
         )
         for panels, (name, batch) in zip(axes, rows, strict=True):
             for panel, image in zip(panels, batch, strict=True):
-                panel.imshow(image.permute(1, 2, 0).squeeze(-1), cmap="gray", vmin=0, vmax=1)
+                panel.imshow(
+                    image.permute(1, 2, 0).squeeze(-1).numpy(), cmap="gray", vmin=0, vmax=1
+                )
                 panel.set(xticks=[], yticks=[])
                 panel.grid(visible=False)
             panels[0].set_ylabel(name)

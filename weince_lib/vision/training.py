@@ -54,6 +54,10 @@ class TrainingSettings:
     seed: int = 7
     precision: Literal["float32", "bfloat16"] = "float32"
 
+    def __post_init__(self) -> None:
+        if self.precision not in ("float32", "bfloat16"):
+            raise ValueError(f"unknown precision {self.precision!r}; known: float32, bfloat16")
+
 
 def epoch_generator(seed: int, epoch: int) -> torch.Generator:
     """The generator of one epoch's order and augmentation."""
@@ -106,8 +110,14 @@ def train(
     history: list[dict[str, float]] = []
     if checkpoint is not None and checkpoint.exists():
         state = load_checkpoint(checkpoint, stamp)
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
+        try:
+            model.load_state_dict(state["model"])
+            optimizer.load_state_dict(state["optimizer"])
+        except (RuntimeError, ValueError) as error:
+            raise CheckpointError(
+                f"{checkpoint}: belongs to another model ({str(error).splitlines()[0]}); "
+                "use another folder, or remove it to train from the start"
+            ) from error
         history = state["history"]
     # On a terminal the bar shows; disable=None hides it everywhere else (batch, notebooks).
     bar = tqdm(total=settings.epochs, initial=len(history), unit="epoch", disable=None)
@@ -122,8 +132,9 @@ def train(
             if not math.isfinite(row["loss"]):
                 kept = checkpoint if checkpoint is not None and checkpoint.exists() else "none"
                 raise NonFiniteLossError(
-                    f"loss is {row['loss']} at step {epoch * steps + step} (epoch {epoch}, step "
-                    f"{step} of {steps}); last good checkpoint: {kept}"
+                    f"loss {row['loss']}, or a gradient that is not finite, at step "
+                    f"{epoch * steps + step} (epoch {epoch}, step {step} of {steps}); "
+                    f"last good checkpoint: {kept}"
                 )
             rows.append(row)
         history.append({name: sum(r[name] for r in rows) / steps for name in rows[0]})
@@ -145,12 +156,15 @@ def train_step(
 ) -> dict[str, float]:
     """One optimiser step on two augmented views; each view has its own batch statistics.
 
-    The step is not taken if the loss is not finite, so that the weights stay good.
+    The step is not taken, and the loss given as NaN, if embeddings, loss or gradient are not
+    finite, so that the weights stay good.
     """
     kind = torch.device(device).type
     with torch.autocast(kind, torch.bfloat16, enabled=precision == "bfloat16"):
         z0, z1 = (model(view.to(device)) for view in views)
     row: dict[str, float] = {}
+    if not bool(torch.isfinite(z0).all() & torch.isfinite(z1).all()):
+        return {"loss": math.nan}
     if isinstance(loss, WEINCELoss):
         value, evidence = loss(z0, z1, return_evidence=True)
         row = {
@@ -164,6 +178,10 @@ def train_step(
     if math.isfinite(row["loss"]):
         optimizer.zero_grad(set_to_none=True)
         value.backward()
+        # A finite loss can have a gradient that is not, and one such step spoils every weight.
+        gradients = [p.grad for p in model.parameters() if p.grad is not None]
+        if not bool(torch.isfinite(torch.nn.utils.get_total_norm(gradients))):
+            return {"loss": math.nan}
         optimizer.step()
     return row
 
@@ -200,7 +218,10 @@ def load_checkpoint(path: Path, stamp: str | None = None) -> dict[str, Any]:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
         found = content["fingerprint"]
-    except FileNotFoundError:
+        missing = {"model", "optimizer", "history"} - content.keys()
+        if missing:
+            raise KeyError(*sorted(missing))
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
         raise
     except Exception as error:
         # torch.load raises many kinds (zip, pickle, EOF, runtime) for a damaged file.
@@ -219,5 +240,8 @@ def load_checkpoint(path: Path, stamp: str | None = None) -> dict[str, Any]:
 def _difference(found: str, wanted: str) -> str:
     """The settings in which two fingerprints differ, in words."""
     have, want = json.loads(found), json.loads(wanted)
-    names = [n for n in sorted(have.keys() | want.keys()) if have.get(n) != want.get(n)]
-    return ", ".join(f"{n} is {have.get(n)!r}, wanted {want.get(n)!r}" for n in names)
+    absent = "absent"
+    both = {
+        n: (have.get(n, absent), want.get(n, absent)) for n in sorted(have.keys() | want.keys())
+    }
+    return ", ".join(f"{n} is {h!r}, wanted {w!r}" for n, (h, w) in both.items() if h != w)
