@@ -143,8 +143,10 @@ def lock(output: Path) -> None:
     }
     # Accelerator libraries follow torch's own pins, which differ by platform.
     kept = {n: v for n, v in pins.items() if not n.startswith(("nvidia-", "cuda-", "triton"))}
+    # Torch's own build differs by processor; elsewhere pyproject.toml's bounds decide.
+    only = dict.fromkeys(("torch", "torchvision"), ' ; platform_machine == "x86_64"')
     lines = ["# Versions the committed outputs were made with; written by `make lock`."]
-    lines += [f"{name}=={version}" for name, version in sorted(kept.items())]
+    lines += [f"{n}=={v}{only.get(n, '')}" for n, v in sorted(kept.items())]
     files.write_text(output, "\n".join(lines) + "\n")
     click.echo(f"{output}: {len(kept)} packages")
 
