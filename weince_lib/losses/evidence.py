@@ -12,7 +12,7 @@ than a Gumbel-domain tail does. All of it is a batch statistic: nothing here car
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 import torch
@@ -125,6 +125,27 @@ class TailEvidence:
     lam: Tensor
     rho_0: Tensor
 
+    def to(self, dtype: torch.dtype) -> TailEvidence:
+        """The same numbers in another precision."""
+        return TailEvidence(*(getattr(self, f.name).to(dtype) for f in fields(self)))
+
+
+@dataclass(frozen=True)
+class TailReading:
+    """What an anchor's tail says by itself, before the batch is asked for rho_0.
+
+    Attributes:
+        rho: as in :class:`TailEvidence`, shape ``(M,)``.
+        beta: as in :class:`TailEvidence`, shape ``(M,)``.
+        delta_aic: as in :class:`TailEvidence`, shape ``(M,)``.
+        usable: whether a fit was possible; lambda is 0 elsewhere. Boolean, shape ``(M,)``.
+    """
+
+    rho: Tensor
+    beta: Tensor
+    delta_aic: Tensor
+    usable: Tensor
+
 
 @torch.no_grad()
 def tail_evidence(
@@ -173,23 +194,58 @@ def evidence_from_tail(smallest: Tensor, k: int, settings: TailSettings) -> Tail
         k: number of tail points K_tail.
         settings: see :class:`TailSettings`.
     """
-    rho = smallest[:, 0]
-    rho_0 = nearest_rank_quantile(rho, settings.cap_quantile)
+    return weigh(read_tail(smallest, k, settings), settings)
+
+
+def read_tail(smallest: Tensor, k: int, settings: TailSettings) -> TailReading:
+    """What each anchor's tail says by itself: everything but lambda, which needs the batch.
+
+    Args:
+        smallest: as for :func:`evidence_from_tail`. The likelihood options need only the largest
+            in the last column, the lines need the whole order.
+        k: number of tail points K_tail.
+        settings: see :class:`TailSettings`.
+    """
+    rho = smallest.amin(dim=1)
     hill = likelihood_gain = line_slope = line_gain = None
     usable = torch.ones_like(rho, dtype=torch.bool)
     if settings.tail_index == "hill" or settings.evidence == "likelihood":
         hill, likelihood_gain, ok = endpoint_likelihood(smallest)
-        usable &= ok
+        usable = usable & ok
     if settings.tail_index == "line" or settings.evidence == "line-aic":
         line_slope, line_gain, ok = tail_lines(smallest[:, :k])
-        usable &= ok
+        usable = usable & ok
     beta = {"line": line_slope, "hill": hill, "unit": torch.ones_like(rho)}[settings.tail_index]
     delta_aic = line_gain if settings.evidence == "line-aic" else likelihood_gain
-    assert beta is not None and delta_aic is not None  # noqa: S101 (narrowing for the type checker)
-    near_cap = torch.sigmoid(settings.cap_sharpness * torch.log(rho_0 / rho))
-    endpoint = torch.sigmoid(settings.evidence_sharpness * (delta_aic - settings.evidence_margin))
-    lam = torch.where(usable, near_cap * endpoint, torch.zeros_like(rho))
-    return TailEvidence(rho, torch.where(usable, beta, 0.0), delta_aic, lam, rho_0)
+    assert beta is not None and delta_aic is not None
+    # An anchor with fewer unmasked negatives than the tail has points reaches into the excluded
+    # ones, at infinity.
+    whole = torch.isfinite(smallest[:, -1])
+    usable = usable & whole
+    delta_aic = torch.where(whole, delta_aic, 0.0)
+    return TailReading(rho, torch.where(usable, beta, 0.0), delta_aic, usable)
+
+
+def weigh(
+    reading: TailReading, settings: TailSettings, batch_rho: Tensor | None = None
+) -> TailEvidence:
+    """Lambda (Eq. 3.2) of anchors whose tails have been read.
+
+    Args:
+        reading: what the anchors' tails say.
+        settings: see :class:`TailSettings`.
+        batch_rho: rho of all anchors that rho_0 is a quantile of, any number; those of ``reading``
+            by default. Pass more when this process or block holds only a part of the batch.
+    """
+    rho_0 = nearest_rank_quantile(
+        reading.rho if batch_rho is None else batch_rho, settings.cap_quantile
+    )
+    near_cap = torch.sigmoid(settings.cap_sharpness * torch.log(rho_0 / reading.rho))
+    endpoint = torch.sigmoid(
+        settings.evidence_sharpness * (reading.delta_aic - settings.evidence_margin)
+    )
+    lam = torch.where(reading.usable, near_cap * endpoint, 0.0)
+    return TailEvidence(reading.rho, reading.beta, reading.delta_aic, lam, rho_0)
 
 
 def nearest_rank_quantile(values: Tensor, q: float) -> Tensor:
@@ -243,7 +299,7 @@ def endpoint_likelihood(smallest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     Delta AIC = 2 (l_Weibull - l_exponential).
 
     Args:
-        smallest: ascending shortfalls, shape ``(M, k + 1)``.
+        smallest: shortfalls, shape ``(M, k + 1)``, the largest last, the others in any order.
 
     Returns:
         ``beta``, ``delta_aic`` and whether a fit was possible, each ``(M,)``.

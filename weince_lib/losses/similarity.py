@@ -8,12 +8,27 @@ is ``(i + N) mod 2N``.
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 #: Rows shorter than this have no direction; it is the ``eps`` of ``torch.nn.functional.normalize``.
 ZERO_NORM = 1e-12
+
+Implementation = Literal["auto", "reference", "streaming"]
+
+
+def resolve_impl(impl: str) -> Literal["reference", "streaming"]:
+    """The implementation behind ``impl``: ``"auto"`` is streaming, which is never the worse one.
+
+    Raises:
+        ValueError: for an unknown name, with the known ones listed.
+    """
+    if impl not in get_args(Implementation):
+        raise ValueError(f"unknown impl {impl!r}; known: {', '.join(get_args(Implementation))}")
+    return "reference" if impl == "reference" else "streaming"
 
 
 def check_temperature(temperature: float) -> None:
@@ -72,7 +87,9 @@ def check_pairs(z0: Tensor, z1: Tensor, *, validate: bool = True) -> None:
             f"got {tuple(z0.shape)} and {tuple(z1.shape)}"
         )
     if z0.shape[0] < 2:
-        raise ValueError(f"a batch of N = {z0.shape[0]} pairs has no negatives; N must be 2 or more")
+        raise ValueError(
+            f"a batch of N = {z0.shape[0]} pairs has no negatives; N must be 2 or more"
+        )
     if not (z0.is_floating_point() and z1.is_floating_point()):
         raise ValueError(f"embeddings must be floating point, got {z0.dtype} and {z1.dtype}")
     if z0.device != z1.device:
@@ -82,10 +99,50 @@ def check_pairs(z0: Tensor, z1: Tensor, *, validate: bool = True) -> None:
         check_embeddings(z1, "z1")
 
 
+def unit_rows(z: Tensor) -> Tensor:
+    """Rows of length 1 in float64, whatever autocast says; zero rows stay zero.
+
+    A row of float32 numbers is a unit vector only to 6e-8, which is 1e-4 of the distance between
+    two vectors of shortfall 1e-6; in float64 nothing is lost. The gradient of a zero row, which
+    has no direction, is zero.
+
+    Args:
+        z: embeddings, shape ``(rows, d)``, any floating dtype.
+
+    Returns:
+        Shape ``(rows, d)``, float64 (float32 on Apple's GPUs, which have no float64).
+    """
+    with torch.autocast(z.device.type, enabled=False):
+        z = z.to(exact_dtype(z.device))
+        norm = torch.linalg.vector_norm(z, dim=1, keepdim=True)
+        # The clamp keeps the unused branch finite: 0 times an infinite derivative is NaN.
+        inverse = torch.where(norm < ZERO_NORM, 0.0, 1.0 / norm.clamp_min(ZERO_NORM))
+        return z * inverse
+
+
+def exact_dtype(device: torch.device) -> torch.dtype:
+    """The dtype that similarities near 1 are taken in on ``device``."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+def loss_dtype(z: Tensor) -> torch.dtype:
+    """The dtype of losses and evidence: float64 for float64 embeddings, else float32."""
+    return torch.float64 if z.dtype == torch.float64 else torch.float32
+
+
+def two_view_cosines(z0: Tensor, z1: Tensor) -> tuple[Tensor, Tensor]:
+    """As :func:`two_view_scores`, but not yet rounded: float64 for every input."""
+    n = z0.shape[0]
+    z = unit_rows(torch.cat([z0, z1]))
+    with torch.autocast(z.device.type, enabled=False):
+        scores = z @ z.T
+    return scores, torch.arange(2 * n, device=z.device).roll(n)
+
+
 def two_view_scores(z0: Tensor, z1: Tensor) -> tuple[Tensor, Tensor]:
     """Cosines of all ``M = 2N`` views by one matrix product, and each anchor's positive.
 
-    The product runs in float32 (float64 for float64 input) whatever autocast says: half precision
+    The product runs in float64, which neither autocast nor TensorFloat-32 touches: half precision
     is wrong in the third digit of a cosine, which near the cap is the whole signal.
 
     Args:
@@ -93,16 +150,12 @@ def two_view_scores(z0: Tensor, z1: Tensor) -> tuple[Tensor, Tensor]:
         z1: second views, same shape.
 
     Returns:
-        ``scores``, shape ``(2N, 2N)``, and ``positives``, shape ``(2N,)``, the column of each
-        anchor's positive. The diagonal holds self-similarities, which are no candidates.
+        ``scores``, shape ``(2N, 2N)``, float32 (float64 for float64 input), and ``positives``,
+        shape ``(2N,)``, the column of each anchor's positive. The diagonal holds
+        self-similarities, which are no candidates.
     """
-    n = z0.shape[0]
-    with torch.autocast(z0.device.type, enabled=False):
-        z = torch.cat([z0, z1])
-        z = F.normalize(z if z.dtype == torch.float64 else z.float(), dim=1, eps=ZERO_NORM)
-        scores = z @ z.T
-    positives = torch.arange(2 * n, device=z.device).roll(n)
-    return scores, positives
+    scores, positives = two_view_cosines(z0, z1)
+    return scores.to(loss_dtype(z0)), positives
 
 
 def candidate_cross_entropy(logits: Tensor, positives: Tensor) -> Tensor:
