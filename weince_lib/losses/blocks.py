@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import torch
 from torch import Tensor
 
-from .similarity import loss_dtype, unit_rows
+from .similarity import UnitRowsOnce, loss_dtype
 
 #: A float32 product of unit vectors is off by up to about 5e-7 and typically by 2e-8; from this
 #: shortfall on, that is no more than about 1e-6 of it. A block that reaches below is taken in
@@ -63,12 +64,20 @@ class CandidateProblem:
         n = z0.shape[0]
         columns = torch.arange(2 * n, device=z0.device)
         return cls(
-            anchors=unit_rows(torch.cat([z0, z1])),
+            anchors=UnitRowsOnce.apply(torch.cat([z0, z1])),
             candidates=None,
             positives=columns.roll(n),
             own=columns,
             dtype=loss_dtype(z0),
         )
+
+    @cached_property
+    def positive(self) -> Tensor:
+        """Shortfall of each anchor's positive, exact wherever float64 is, shape ``(A,)``."""
+        with torch.no_grad(), torch.autocast(self.anchors.device.type, enabled=False):
+            candidates = self.anchors if self.candidates is None else self.candidates
+            paired = candidates.index_select(0, self.positives)
+            return (1.0 - (self.anchors * paired).sum(1)).to(self.dtype)
 
     @property
     def columns(self) -> int:
@@ -122,10 +131,7 @@ def rows_per_block(
 def float32_products_are_rounded() -> bool:
     """Whether the user lets matrix products of float32 run in TF32 or bfloat16."""
     backends = (torch.backends.cuda, torch.backends.mkldnn)
-    return any(
-        backend.matmul.fp32_precision not in ("none", "ieee")  # type: ignore[attr-defined]
-        for backend in backends
-    )
+    return any(backend.matmul.fp32_precision not in ("none", "ieee") for backend in backends)
 
 
 class ShortfallBlocks:
@@ -141,7 +147,7 @@ class ShortfallBlocks:
         own: shape ``(A,)`` or None.
         anchor_ids: shape ``(A,)`` or None.
         candidate_ids: shape ``(C,)`` or None.
-        dtype: of the blocks.
+        positive: shortfall of each positive, shape ``(A,)``, of the dtype of the blocks.
         rows: anchors to a block.
     """
 
@@ -153,9 +159,10 @@ class ShortfallBlocks:
         own: Tensor | None,
         anchor_ids: Tensor | None,
         candidate_ids: Tensor | None,
-        dtype: torch.dtype,
+        positive: Tensor,
         rows: int,
     ) -> None:
+        dtype = positive.dtype
         self.exact_anchors = anchors.detach()
         self.exact_candidates = (anchors if candidates is None else candidates).detach()
         self.anchors = self.exact_anchors.to(dtype)
@@ -164,9 +171,7 @@ class ShortfallBlocks:
         self.anchor_ids, self.candidate_ids = anchor_ids, candidate_ids
         self.dtype, self.rows = dtype, rows
         self.one = torch.ones((), dtype=dtype)  # on the CPU: as good as a Python number
-        paired = self.exact_candidates.index_select(0, positives)
-        #: Shortfall of each anchor's positive, exact, shape ``(A, 1)``.
-        self.positive = (1.0 - (self.exact_anchors * paired).sum(1, keepdim=True)).to(dtype)
+        self.positive = positive[:, None]
         self.always_exact = dtype == torch.float64 or float32_products_are_rounded()
 
     def __iter__(self) -> Iterator[slice]:

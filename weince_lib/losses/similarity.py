@@ -8,7 +8,7 @@ is ``(i + N) mod 2N``.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -52,11 +52,14 @@ def check_embeddings(z: Tensor, name: str = "embeddings") -> None:
         raise ValueError(f"{name} must have shape (rows, d), got {tuple(z.shape)}")
     if not z.is_floating_point():
         raise ValueError(f"{name} must be floating point, got {z.dtype}; call .float() first")
+    norm = z.detach().float().norm(dim=1)
+    if bool(((norm >= ZERO_NORM) & (norm < torch.inf)).all()):
+        return  # one look is enough for a good batch
     finite = torch.isfinite(z).all(dim=1)
     if not bool(finite.all()):
         row = int((~finite).nonzero()[0, 0])
         raise ValueError(f"{name}: row {row} holds NaN or infinity; {_count(~finite)} such rows")
-    zero = z.detach().float().norm(dim=1) < ZERO_NORM
+    zero = norm < ZERO_NORM
     if bool(zero.any()):
         row = int(zero.nonzero()[0, 0])
         raise ValueError(
@@ -113,11 +116,36 @@ def unit_rows(z: Tensor) -> Tensor:
         Shape ``(rows, d)``, float64 (float32 on Apple's GPUs, which have no float64).
     """
     with torch.autocast(z.device.type, enabled=False):
-        z = z.to(exact_dtype(z.device))
-        norm = torch.linalg.vector_norm(z, dim=1, keepdim=True)
-        # The clamp keeps the unused branch finite: 0 times an infinite derivative is NaN.
-        inverse = torch.where(norm < ZERO_NORM, 0.0, 1.0 / norm.clamp_min(ZERO_NORM))
-        return z * inverse
+        return _unit_rows(z.to(exact_dtype(z.device)))[0]
+
+
+def _unit_rows(z: Tensor) -> tuple[Tensor, Tensor]:
+    norm = torch.linalg.vector_norm(z, dim=1, keepdim=True)
+    # The clamp keeps the unused branch finite: 0 times an infinite derivative is NaN.
+    inverse = torch.where(norm < ZERO_NORM, 0.0, 1.0 / norm.clamp_min(ZERO_NORM))
+    return z * inverse, inverse
+
+
+class UnitRowsOnce(torch.autograd.Function):
+    """:func:`unit_rows` with its first derivative in closed form, at a third of the cost.
+
+    The derivative of z / |z| in direction g is (g - u (u . g)) / |z| with u the unit row.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor) -> Tensor:
+        """Return the unit rows of ``z``."""
+        unit, inverse = _unit_rows(z.to(exact_dtype(z.device)))
+        ctx.save_for_backward(unit, inverse)
+        ctx.dtype = z.dtype
+        return unit
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        """Project the gradient on the tangent space of each row."""
+        unit, inverse = ctx.saved_tensors
+        along = (unit * grad).sum(1, keepdim=True)
+        return torch.addcmul(grad, unit, along, value=-1.0).mul_(inverse).to(ctx.dtype)
 
 
 def exact_dtype(device: torch.device) -> torch.dtype:

@@ -22,6 +22,9 @@ from torch import Tensor
 from .blocks import CandidateProblem, ShortfallBlocks
 from .tail_pass import reaches_near
 
+#: Up to this many anchors, adding a matrix to its transpose costs less than a product with it.
+ONE_PRODUCT = 1024
+
 
 def candidate_nll(
     problem: CandidateProblem,
@@ -70,6 +73,7 @@ def candidate_nll(
         problem.own,
         problem.anchor_ids,
         problem.candidate_ids,
+        problem.positive,
         slope,
         power,
         rho,
@@ -79,7 +83,6 @@ def candidate_nll(
         differentiable if candidates is not None else 0,
         grad and embeddings,
         grad and slope.requires_grad,
-        problem.dtype == torch.float64,
     )
     return loss
 
@@ -92,6 +95,7 @@ def _candidate_nll(
     own: Tensor | None,
     anchor_ids: Tensor | None,
     candidate_ids: Tensor | None,
+    positive: Tensor,
     slope: Tensor,
     power: Tensor | None,
     rho: Tensor | None,
@@ -101,12 +105,11 @@ def _candidate_nll(
     differentiable: int,
     embeddings_grad: bool,
     slope_grad: bool,
-    double: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    dtype = torch.float64 if double else torch.float32
+    dtype = positive.dtype
     with torch.autocast(anchors.device.type, enabled=False):
         blocks = ShortfallBlocks(
-            anchors, candidates, positives, own, anchor_ids, candidate_ids, dtype, rows
+            anchors, candidates, positives, own, anchor_ids, candidate_ids, positive, rows
         )
         a = slope.to(dtype)[:, None]
         b = None if power is None else power.to(dtype)[:, None]
@@ -124,15 +127,15 @@ def _candidate_nll(
                 blocks.fill(block, delta, exact=_near(blocks, block, rho))
             else:
                 delta = shortfalls[block]
-            positive = blocks.positive[block]
+            paired = blocks.positive[block]
             if b is None:
                 torch.mul(delta, -a[block], out=logits)
-                target = -a[block] * positive
+                target = -a[block] * paired
             else:
                 torch.clamp_min(delta, floor, out=floored)
                 torch.log(floored, out=logits).mul_(-b[block]).addcmul_(delta, a[block], value=-1.0)
-                near = positive.clamp_min(floor)
-                target = -b[block] * near.log() - a[block] * positive
+                near = paired.clamp_min(floor)
+                target = -b[block] * near.log() - a[block] * paired
             blocks.leave_out(block, logits, -torch.inf)
             p = torch.softmax(logits, dim=1, out=chances[:count])
             # log sum exp from the likeliest candidate, whose probability is at least 1 / C.
@@ -140,7 +143,7 @@ def _candidate_nll(
             torch.sub(normaliser, target, out=losses[block])
             if slope_grad:
                 expected = (p * delta).sum(1, keepdim=True)
-                torch.sub(positive, expected, out=to_slope[block])
+                torch.sub(paired, expected, out=to_slope[block])
             if embeddings_grad:
                 share = 1.0 / losses.shape[0]
                 weight = a[block] * share
@@ -164,7 +167,7 @@ def _near(blocks: ShortfallBlocks, block: slice, rho: Tensor | None) -> bool:
     """Whether the block's shortfalls must be exact; an accelerator takes them so unasked."""
     if rho is None:
         return False
-    return rho.device.type != "cpu" or reaches_near(rho[block], blocks.positive[block])
+    return rho.device.type != "cpu" or reaches_near(rho[block])
 
 
 class _Gradient:
@@ -186,9 +189,9 @@ class _Gradient:
 
     def add(self, block: slice, toward: Tensor, spare: Tensor) -> None:
         """Add ``toward @ candidates`` and its counterpart; ``spare`` may be overwritten."""
-        if self.same and toward.shape[0] == toward.shape[1]:
+        if self.same and toward.shape[0] == toward.shape[1] <= ONE_PRODUCT:
             # The whole problem in one block: one product for both sides.
-            torch.add(toward, toward.T, out=spare)
+            spare.copy_(toward.T).add_(toward)
             torch.mm(spare, self.candidates, out=self.to_anchors)
             return
         self.to_anchors[block].addmm_(toward, self.candidates)
@@ -207,6 +210,7 @@ def _(
     own: Tensor | None,
     anchor_ids: Tensor | None,
     candidate_ids: Tensor | None,
+    positive: Tensor,
     slope: Tensor,
     power: Tensor | None,
     rho: Tensor | None,
@@ -216,11 +220,10 @@ def _(
     differentiable: int,
     embeddings_grad: bool,
     slope_grad: bool,
-    double: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     total, width = anchors.shape
     return (
-        anchors.new_empty((), dtype=torch.float64 if double else torch.float32),
+        anchors.new_empty((), dtype=positive.dtype),
         anchors.new_empty(total if embeddings_grad else 0, width),
         anchors.new_empty(differentiable if embeddings_grad else 0, width),
         slope.new_empty(total if slope_grad else 0),
@@ -251,7 +254,7 @@ def _backward(ctx: Any, grad: Tensor | None, *twice: Tensor | None) -> tuple[Ten
                 )
         if to_slope.shape[0]:
             slope = to_slope * grad
-    return anchors, candidates, None, None, None, None, slope, *(None,) * 9
+    return anchors, candidates, *(None,) * 5, slope, *(None,) * 8
 
 
 _candidate_nll.register_autograd(_backward, setup_context=_setup_context)

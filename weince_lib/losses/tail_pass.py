@@ -30,13 +30,15 @@ def read_tails(
     """
     keep = problem.fits(memory)
     with torch.no_grad():
-        rho, beta, delta_aic, usable, kept = _read_tails(
+        read = _read_tails_op if torch.compiler.is_compiling() else _read_tails
+        rho, beta, delta_aic, usable, kept = read(
             problem.anchors.detach(),
             None if problem.candidates is None else problem.candidates.detach(),
             problem.positives,
             problem.own,
             problem.anchor_ids,
             problem.candidate_ids,
+            problem.positive,
             settings.tail_size(problem.negatives),
             problem.negatives,
             settings.tail_index,
@@ -44,12 +46,10 @@ def read_tails(
             settings.floor,
             problem.rows_per_block(memory),
             keep,
-            problem.dtype == torch.float64,
         )
     return TailReading(rho, beta, delta_aic, usable), kept if keep else None
 
 
-@torch.library.custom_op("weince::read_tails", mutates_args=())
 def _read_tails(
     anchors: Tensor,
     candidates: Tensor | None,
@@ -57,6 +57,7 @@ def _read_tails(
     own: Tensor | None,
     anchor_ids: Tensor | None,
     candidate_ids: Tensor | None,
+    positive: Tensor,
     k: int,
     negatives: int,
     tail_index: str,
@@ -64,7 +65,6 @@ def _read_tails(
     floor: float,
     rows: int,
     keep: bool,
-    double: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     settings = TailSettings(tail_index=tail_index, evidence=evidence, floor=floor)  # type: ignore[arg-type]
     with torch.autocast(anchors.device.type, enabled=False):
@@ -75,7 +75,7 @@ def _read_tails(
             own,
             anchor_ids,
             candidate_ids,
-            torch.float64 if double else torch.float32,
+            positive,
             rows,
         )
         total, columns = blocks.anchors.shape[0], blocks.candidates.shape[0]
@@ -99,7 +99,7 @@ def _read_tails(
 
             tail = smallest(exact)
             if not (exact or blocks.always_exact):
-                exact = reaches_near(tail.amin(), blocks.positive[block])
+                exact = reaches_near(tail.amin())
                 if exact:  # and so, most likely, do the blocks to come
                     tail = smallest(exact)
             reading = read_tail(tail.clamp_min(floor), k, settings)
@@ -108,7 +108,11 @@ def _read_tails(
     return rho, beta, delta_aic, usable, buffer.new_empty(0, 0) if kept is None else kept
 
 
-@_read_tails.register_fake
+#: For the compiler, which sees one operator where eager mode calls the function itself.
+_read_tails_op = torch.library.custom_op("weince::read_tails", _read_tails, mutates_args=())
+
+
+@_read_tails_op.register_fake
 def _(
     anchors: Tensor,
     candidates: Tensor | None,
@@ -116,6 +120,7 @@ def _(
     own: Tensor | None,
     anchor_ids: Tensor | None,
     candidate_ids: Tensor | None,
+    positive: Tensor,
     k: int,
     negatives: int,
     tail_index: str,
@@ -123,11 +128,10 @@ def _(
     floor: float,
     rows: int,
     keep: bool,
-    double: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     total = anchors.shape[0]
     columns = (anchors if candidates is None else candidates).shape[0]
-    like = anchors.new_empty(total, dtype=torch.float64 if double else torch.float32)
+    like = anchors.new_empty(total, dtype=positive.dtype)
     kept = like.new_empty((total, columns) if keep else (0, 0))
     return (
         like,
@@ -138,9 +142,9 @@ def _(
     )
 
 
-def reaches_near(*shortfalls: Tensor) -> bool:
+def reaches_near(shortfalls: Tensor) -> bool:
     """Whether any of the shortfalls asks for a float64 product. Waits for an accelerator."""
-    return any(bool((values < NEAR).any()) for values in shortfalls)
+    return bool((shortfalls < NEAR).any())
 
 
 def _smallest(block: Tensor, count: int, ordered: bool) -> Tensor:
