@@ -10,14 +10,13 @@ memory unless it is small.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Self
 
 import torch
 from torch import Tensor
 
-from .similarity import UnitRowsOnce, loss_dtype
+from .similarity import UnitRowsOnce, loss_dtype, stack_views
 
 #: A float32 product of unit vectors is off by up to about 5e-7 and typically by 2e-8; from this
 #: shortfall on, that is no more than about 1e-6 of it. A block that reaches below is taken in
@@ -30,7 +29,7 @@ ACCELERATOR_MEMORY = 512 * 2**20
 BUFFERS = 4
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class CandidateProblem:
     """One contrastive problem: which candidates each anchor is scored against.
 
@@ -47,6 +46,7 @@ class CandidateProblem:
         dtype: precision of the arithmetic that is not about being near the cap.
         differentiable: how many of the candidates, counted from the first, take a gradient; the
             rest (a queue of past batches, say) cost none. None: all.
+        positive: shortfall of each anchor's positive, exact wherever float64 is, shape ``(A,)``.
     """
 
     anchors: Tensor
@@ -57,6 +57,7 @@ class CandidateProblem:
     candidate_ids: Tensor | None = None
     dtype: torch.dtype = torch.float32
     differentiable: int | None = None
+    positive: Tensor = field(init=False)
 
     @classmethod
     def two_view(cls, z0: Tensor, z1: Tensor) -> Self:
@@ -64,20 +65,18 @@ class CandidateProblem:
         n = z0.shape[0]
         columns = torch.arange(2 * n, device=z0.device)
         return cls(
-            anchors=UnitRowsOnce.apply(torch.cat([z0, z1])),
+            anchors=UnitRowsOnce.apply(stack_views(z0, z1)),
             candidates=None,
             positives=columns.roll(n),
             own=columns,
             dtype=loss_dtype(z0),
         )
 
-    @cached_property
-    def positive(self) -> Tensor:
-        """Shortfall of each anchor's positive, exact wherever float64 is, shape ``(A,)``."""
+    def __post_init__(self) -> None:
         with torch.no_grad(), torch.autocast(self.anchors.device.type, enabled=False):
             candidates = self.anchors if self.candidates is None else self.candidates
             paired = candidates.index_select(0, self.positives)
-            return (1.0 - (self.anchors * paired).sum(1)).to(self.dtype)
+            self.positive = (1.0 - (self.anchors * paired).sum(1)).to(self.dtype)
 
     @property
     def columns(self) -> int:

@@ -102,6 +102,12 @@ def check_pairs(z0: Tensor, z1: Tensor, *, validate: bool = True) -> None:
         check_embeddings(z1, "z1")
 
 
+def stack_views(z0: Tensor, z1: Tensor) -> Tensor:
+    """All of ``z0``, then all of ``z1``, shape ``(2N, d)``; autocast must not choose the dtype."""
+    with torch.autocast(z0.device.type, enabled=False):
+        return torch.cat([z0, z1])
+
+
 def unit_rows(z: Tensor) -> Tensor:
     """Rows of length 1 in float64, whatever autocast says; zero rows stay zero.
 
@@ -161,7 +167,7 @@ def loss_dtype(z: Tensor) -> torch.dtype:
 def two_view_cosines(z0: Tensor, z1: Tensor) -> tuple[Tensor, Tensor]:
     """As :func:`two_view_scores`, but not yet rounded: float64 for every input."""
     n = z0.shape[0]
-    z = unit_rows(torch.cat([z0, z1]))
+    z = unit_rows(stack_views(z0, z1))
     with torch.autocast(z.device.type, enabled=False):
         scores = z @ z.T
     return scores, torch.arange(2 * n, device=z.device).roll(n)
