@@ -270,6 +270,7 @@ def test_rows_per_block(anchors: int, memory: int) -> None:
     rows = rows_per_block(anchors, 50, torch.float32, torch.device("cpu"), memory)
     assert 1 <= rows <= anchors
     assert rows == 1 or rows * 50 * 4 * 4 <= memory
+    assert rows <= 512
     blocks = -(-anchors // rows)
     assert rows * blocks - anchors < blocks  # the blocks differ by no more than the rounding
 

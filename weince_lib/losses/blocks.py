@@ -24,6 +24,8 @@ from .similarity import UnitRowsOnce, loss_dtype, stack_views
 NEAR = 0.1
 #: Working memory in bytes when the caller gives none. On a CPU, what a last-level cache may hold.
 CPU_MEMORY = 32 * 2**20
+#: More rows to a block make its products no faster on a CPU, and its memory dearer to touch.
+CPU_ROWS = 512
 ACCELERATOR_MEMORY = 512 * 2**20
 #: Matrices of one block's size alive at a time.
 BUFFERS = 4
@@ -123,6 +125,8 @@ def rows_per_block(
         ValueError: if ``memory`` is not positive.
     """
     most = working_memory(device, memory) // (BUFFERS * columns * dtype.itemsize)
+    if device.type == "cpu":
+        most = min(most, CPU_ROWS)
     blocks = -(-anchors // max(1, most))
     return -(-anchors // blocks)
 

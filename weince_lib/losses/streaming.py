@@ -117,9 +117,8 @@ def _candidate_nll(
         gradient = _Gradient(blocks, differentiable, wanted=embeddings_grad)
         to_slope = torch.empty_like(a) if slope_grad else a.new_empty(0, 1)
         buffers = [blocks.buffer() for _ in range(2 if b is None else 3)]
-        # The probabilities may take the place of the shortfalls if nobody needs those again.
-        reuse = shortfalls is None and not slope_grad
-        chances = buffers[0] if reuse else blocks.buffer()
+        # A CPU's softmax reads a row before it writes it, so it may work in place.
+        chances = buffers[1] if anchors.device.type == "cpu" else blocks.buffer()
         for block in blocks:
             count = block.stop - block.start
             delta, logits, floored = (buffer[:count] for buffer in (*buffers, buffers[-1])[:3])
@@ -154,7 +153,7 @@ def _candidate_nll(
                     toward.addcmul_(p, weight)
                     weight = weight + b[block] * share / near
                 toward.scatter_add_(1, blocks.positives[block], -weight)
-                gradient.add(block, toward, spare=logits)
+                gradient.add(block, toward, spare=buffers[0][:count] if b is None else logits)
         return (
             losses.mean(),
             gradient.to_anchors.to(anchors.dtype),
