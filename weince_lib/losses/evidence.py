@@ -12,7 +12,7 @@ than a Gumbel-domain tail does. All of it is a batch statistic: nothing here car
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 import torch
@@ -129,6 +129,27 @@ class TailEvidence:
     lam: Tensor
     rho_0: Tensor
 
+    def to(self, dtype: torch.dtype) -> TailEvidence:
+        """The same numbers in another precision."""
+        return TailEvidence(*(getattr(self, f.name).to(dtype) for f in fields(self)))
+
+
+@dataclass(frozen=True)
+class TailReading:
+    """What an anchor's tail says by itself, before the batch is asked for rho_0.
+
+    Attributes:
+        rho: as in :class:`TailEvidence`, shape ``(M,)``.
+        beta: as in :class:`TailEvidence`, shape ``(M,)``.
+        delta_aic: as in :class:`TailEvidence`, shape ``(M,)``.
+        usable: whether a fit was possible; lambda is 0 elsewhere. Boolean, shape ``(M,)``.
+    """
+
+    rho: Tensor
+    beta: Tensor
+    delta_aic: Tensor
+    usable: Tensor
+
 
 @torch.no_grad()
 def tail_evidence(
@@ -177,23 +198,61 @@ def evidence_from_tail(smallest: Tensor, k: int, settings: TailSettings) -> Tail
         k: number of tail points K_tail.
         settings: see :class:`TailSettings`.
     """
-    rho = smallest[:, 0]
-    rho_0 = nearest_rank_quantile(rho, settings.cap_quantile)
+    return weigh(read_tail(smallest, k, settings), settings)
+
+
+def read_tail(
+    smallest: Tensor, k: int, settings: TailSettings, resolution: float | None = None
+) -> TailReading:
+    """What each anchor's tail says by itself: everything but lambda, which needs the batch.
+
+    Args:
+        smallest: as for :func:`evidence_from_tail`. The likelihood options need only the largest
+            in the last column, the lines need the whole order.
+        k: number of tail points K_tail.
+        settings: see :class:`TailSettings`.
+        resolution: rounding error of a cosine, as for :func:`has_spread`.
+    """
+    rho = smallest.amin(dim=1)
     hill = likelihood_gain = line_slope = line_gain = None
     usable = torch.ones_like(rho, dtype=torch.bool)
     if settings.tail_index == "hill" or settings.evidence == "likelihood":
-        hill, likelihood_gain, ok = endpoint_likelihood(smallest)
-        usable &= ok
+        hill, likelihood_gain, ok = endpoint_likelihood(smallest, resolution)
+        usable = usable & ok
     if settings.tail_index == "line" or settings.evidence == "line-aic":
-        line_slope, line_gain, ok = tail_lines(smallest[:, :k])
-        usable &= ok
+        line_slope, line_gain, ok = tail_lines(smallest[:, :k], resolution)
+        usable = usable & ok
     beta = {"line": line_slope, "hill": hill, "unit": torch.ones_like(rho)}[settings.tail_index]
     delta_aic = line_gain if settings.evidence == "line-aic" else likelihood_gain
     assert beta is not None and delta_aic is not None
-    near_cap = torch.sigmoid(settings.cap_sharpness * torch.log(rho_0 / rho))
-    endpoint = torch.sigmoid(settings.evidence_sharpness * (delta_aic - settings.evidence_margin))
-    lam = torch.where(usable, near_cap * endpoint, torch.zeros_like(rho))
-    return TailEvidence(rho, torch.where(usable, beta, 0.0), delta_aic, lam, rho_0)
+    # An anchor with fewer unmasked negatives than the tail has points reaches into the excluded
+    # ones, at infinity.
+    whole = torch.isfinite(smallest[:, -1])
+    usable = usable & whole
+    delta_aic = torch.where(whole, delta_aic, 0.0)
+    return TailReading(rho, torch.where(usable, beta, 0.0), delta_aic, usable)
+
+
+def weigh(
+    reading: TailReading, settings: TailSettings, batch_rho: Tensor | None = None
+) -> TailEvidence:
+    """Lambda (Eq. 3.2) of anchors whose tails have been read.
+
+    Args:
+        reading: what the anchors' tails say.
+        settings: see :class:`TailSettings`.
+        batch_rho: rho of all anchors that rho_0 is a quantile of, any number; those of ``reading``
+            by default. Pass more when this process or block holds only a part of the batch.
+    """
+    rho_0 = nearest_rank_quantile(
+        reading.rho if batch_rho is None else batch_rho, settings.cap_quantile
+    )
+    near_cap = torch.sigmoid(settings.cap_sharpness * torch.log(rho_0 / reading.rho))
+    endpoint = torch.sigmoid(
+        settings.evidence_sharpness * (reading.delta_aic - settings.evidence_margin)
+    )
+    lam = torch.where(reading.usable, near_cap * endpoint, 0.0)
+    return TailEvidence(reading.rho, reading.beta, reading.delta_aic, lam, rho_0)
 
 
 def nearest_rank_quantile(values: Tensor, q: float) -> Tensor:
@@ -202,7 +261,22 @@ def nearest_rank_quantile(values: Tensor, q: float) -> Tensor:
     return values.kthvalue(rank).values
 
 
-def tail_lines(tail: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def has_spread(least: Tensor, largest: Tensor, resolution: float | None = None) -> Tensor:
+    """Whether tails are wider than rounding; a tail of ties is nothing to fit.
+
+    Args:
+        least: smallest shortfall of each tail, shape ``(M,)``.
+        largest: the largest.
+        resolution: rounding error of the cosines the shortfalls were taken from; that of the
+            shortfalls' dtype by default. Less where they were taken in a wider one.
+    """
+    eps = torch.finfo(largest.dtype).eps
+    return (
+        largest - least > ROUNDING * (eps if resolution is None else resolution) + 8 * eps * largest
+    )
+
+
+def tail_lines(tail: Tensor, resolution: float | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """The paper's tail fit: two straight lines in log shortfall and their AIC difference.
 
     With F_k = k / (K + 1) for the k-th smallest of K shortfalls, and the first max(1, K // 20)
@@ -211,6 +285,7 @@ def tail_lines(tail: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
     Args:
         tail: ascending shortfalls, shape ``(M, K)``.
+        resolution: as for :func:`has_spread`.
 
     Returns:
         ``beta = max(slope, 0)``, ``delta_aic`` and whether a fit was possible, each ``(M,)``.
@@ -225,7 +300,7 @@ def tail_lines(tail: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     x = tail[:, drop:].log()
     x = x - x.mean(dim=1, keepdim=True)
     sxx = (x * x).sum(dim=1)
-    ok = tail[:, -1] - tail[:, drop] > ROUNDING * torch.finfo(tail.dtype).eps
+    ok = has_spread(tail[:, drop], tail[:, -1], resolution)
     slopes, aic = [], []
     for y, sign in ((rank.log(), 1.0), ((-rank.log()).log(), -1.0)):
         y = y - y.mean()
@@ -238,7 +313,9 @@ def tail_lines(tail: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return slopes[0].clamp_min(0.0), aic[1] - aic[0], ok
 
 
-def endpoint_likelihood(smallest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def endpoint_likelihood(
+    smallest: Tensor, resolution: float | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Maximum-likelihood tail index, and the likelihood evidence for an endpoint at cosine 1.
 
     With threshold delta_u (the largest shortfall given) and the k smaller ones: a Weibull tail with
@@ -248,7 +325,8 @@ def endpoint_likelihood(smallest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     Delta AIC = 2 (l_Weibull - l_exponential).
 
     Args:
-        smallest: ascending shortfalls, shape ``(M, k + 1)``.
+        smallest: shortfalls, shape ``(M, k + 1)``, the largest last, the others in any order.
+        resolution: as for :func:`has_spread`.
 
     Returns:
         ``beta``, ``delta_aic`` and whether a fit was possible, each ``(M,)``.
@@ -261,7 +339,7 @@ def endpoint_likelihood(smallest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     threshold = smallest[:, -1:]
     log_ratio = (threshold / smallest[:, :-1]).log().sum(dim=1)
     excess = (threshold - smallest[:, :-1]).mean(dim=1)
-    ok = threshold[:, 0] - smallest[:, 0] > ROUNDING * torch.finfo(smallest.dtype).eps
+    ok = has_spread(smallest.amin(dim=1), threshold[:, 0], resolution)
     beta = torch.where(ok, k / torch.where(ok, log_ratio, 1.0), 0.0)
     scaled = torch.where(ok, excess / threshold[:, 0], 1.0)
     weibull = k * beta.clamp_min(torch.finfo(beta.dtype).tiny).log() - (beta - 1.0) * log_ratio

@@ -13,8 +13,27 @@ from typing import Literal, Self, overload
 
 from torch import Tensor, nn
 
-from .evidence import Evidence, TailEvidence, TailIndex, TailSettings, preset, tail_evidence
-from .similarity import candidate_cross_entropy, check_pairs, check_temperature, two_view_scores
+from .blocks import CandidateProblem, check_memory
+from .evidence import (
+    Evidence,
+    TailEvidence,
+    TailIndex,
+    TailSettings,
+    preset,
+    tail_evidence,
+    weigh,
+)
+from .similarity import (
+    Implementation,
+    candidate_cross_entropy,
+    check_pairs,
+    check_temperature,
+    loss_dtype,
+    resolve_impl,
+    two_view_cosines,
+)
+from .streaming import candidate_nll
+from .tail_pass import read_tails
 
 
 def endpoint_coordinate(scores: Tensor, floor: float = 1e-6) -> Tensor:
@@ -60,6 +79,8 @@ def weince_loss(
     settings: TailSettings | None = ...,
     *,
     validate: bool = ...,
+    impl: Implementation = ...,
+    memory_budget: int | None = ...,
     return_evidence: Literal[False] = ...,
 ) -> Tensor: ...
 @overload
@@ -70,6 +91,8 @@ def weince_loss(
     settings: TailSettings | None = ...,
     *,
     validate: bool = ...,
+    impl: Implementation = ...,
+    memory_budget: int | None = ...,
     return_evidence: Literal[True],
 ) -> tuple[Tensor, TailEvidence]: ...
 def weince_loss(
@@ -79,6 +102,8 @@ def weince_loss(
     settings: TailSettings | None = None,
     *,
     validate: bool = True,
+    impl: Implementation = "auto",
+    memory_budget: int | None = None,
     return_evidence: bool = False,
 ) -> Tensor | tuple[Tensor, TailEvidence]:
     """WEINCE of two views of one batch (paper section 3, Algorithm 1).
@@ -89,6 +114,8 @@ def weince_loss(
         temperature: tau of the softmax part: 0.5 for images, 0.05 for sentences in the paper.
         settings: how the tail is read; the paper's by default.
         validate: look for zero and non-finite rows (CPU only, where it is free).
+        impl: as for :func:`weince_lib.losses.infonce_loss`.
+        memory_budget: as for :func:`weince_lib.losses.infonce_loss`.
         return_evidence: also return the per-anchor :class:`TailEvidence`.
 
     Returns:
@@ -99,12 +126,28 @@ def weince_loss(
         ValueError: as :func:`weince_lib.losses.infonce_loss`.
     """
     check_temperature(temperature)
+    check_memory(memory_budget)
     check_pairs(z0, z1, validate=validate)
     settings = settings or TailSettings()
-    scores, positives = two_view_scores(z0, z1)
-    evidence = tail_evidence(scores.detach(), positives, settings)
-    logits = blended_logits(scores, evidence.lam, evidence.beta, temperature, settings.floor)
-    loss = candidate_cross_entropy(logits, positives)
+    dtype = loss_dtype(z0)
+    if resolve_impl(impl) == "reference":
+        cosines, positives = two_view_cosines(z0, z1)
+        evidence = tail_evidence(cosines.detach(), positives, settings)
+        logits = blended_logits(cosines, evidence.lam, evidence.beta, temperature, settings.floor)
+        loss = candidate_cross_entropy(logits, positives).to(dtype)
+        return (loss, evidence.to(dtype)) if return_evidence else loss
+    problem = CandidateProblem.two_view(z0, z1)
+    reading, shortfalls = read_tails(problem, settings, memory_budget)
+    evidence = weigh(reading, settings)
+    loss = candidate_nll(
+        problem,
+        slope=(1.0 - evidence.lam) / temperature,
+        power=evidence.lam * evidence.beta,
+        floor=settings.floor,
+        rho=evidence.rho,
+        shortfalls=shortfalls,
+        memory=memory_budget,
+    )
     return (loss, evidence) if return_evidence else loss
 
 
@@ -129,11 +172,17 @@ class WEINCELoss(nn.Module):
         evidence_margin: float = 2.0,
         floor: float = 1e-6,
         validate: bool = True,
+        impl: Implementation = "auto",
+        memory_budget: int | None = None,
     ) -> None:
         super().__init__()
         check_temperature(temperature)
+        resolve_impl(impl)
+        check_memory(memory_budget)
         self.temperature = temperature
         self.validate = validate
+        self.impl: Implementation = impl
+        self.memory_budget = memory_budget
         self.settings = TailSettings(
             tail_index=tail_index,
             evidence=evidence,
@@ -147,13 +196,27 @@ class WEINCELoss(nn.Module):
         )
 
     @classmethod
-    def from_preset(cls, name: str, temperature: float = 0.5, *, validate: bool = True) -> Self:
+    def from_preset(
+        cls,
+        name: str,
+        temperature: float = 0.5,
+        *,
+        validate: bool = True,
+        impl: Implementation = "auto",
+        memory_budget: int | None = None,
+    ) -> Self:
         """Build from a preset: ``"paper"``, ``"release"`` or ``"calibrated"``.
 
         Raises:
             ValueError: for an unknown name, with the known ones listed.
         """
-        return cls(temperature, validate=validate, **dataclasses.asdict(preset(name)))
+        return cls(
+            temperature,
+            validate=validate,
+            impl=impl,
+            memory_budget=memory_budget,
+            **dataclasses.asdict(preset(name)),
+        )
 
     @overload
     def forward(
@@ -167,20 +230,25 @@ class WEINCELoss(nn.Module):
         self, z0: Tensor, z1: Tensor, *, return_evidence: bool = False
     ) -> Tensor | tuple[Tensor, TailEvidence]:
         """Return the scalar loss of two ``(N, d)`` batches, or ``(loss, evidence)``."""
-        if return_evidence:
-            return weince_loss(
-                z0,
-                z1,
-                self.temperature,
-                self.settings,
-                validate=self.validate,
-                return_evidence=True,
-            )
-        return weince_loss(z0, z1, self.temperature, self.settings, validate=self.validate)
+        loss, evidence = weince_loss(
+            z0,
+            z1,
+            self.temperature,
+            self.settings,
+            validate=self.validate,
+            impl=self.impl,
+            memory_budget=self.memory_budget,
+            return_evidence=True,
+        )
+        return (loss, evidence) if return_evidence else loss
 
     def extra_repr(self) -> str:
         """Settings, for ``print(loss)``."""
         fields = dataclasses.asdict(self.settings)
         return ", ".join(
-            [f"temperature={self.temperature}", *(f"{k}={v}" for k, v in fields.items())]
+            [
+                f"temperature={self.temperature}",
+                *(f"{k}={v}" for k, v in fields.items()),
+                f"impl={self.impl!r}",
+            ]
         )
