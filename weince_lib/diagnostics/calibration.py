@@ -1,37 +1,38 @@
-"""How often the tail gate opens on tails of known kind: the calibration of Eq. (3.2)'s second factor.
+"""How often the tail gate, the second factor of Eq. (3.2), opens on tails of known kind.
 
-A gate that opens for every tail says nothing, and one that never opens corrects nothing. So draw the
-hardest negatives of many anchors from laws whose kind is known, read them with the loss's own code
-and count the anchors at which Delta AIC exceeds the margin: for laws without an endpoint that share
-is the gate's error rate, for laws with an endpoint at cosine 1 its power.
+A gate that opens for every tail says nothing, and one that never opens corrects nothing. So draw
+the hardest negatives of many anchors from laws whose kind is known, read them with the loss's own
+code and count the anchors at which Delta AIC exceeds the margin: for laws without an endpoint that
+share is the gate's error rate, for laws with an endpoint at cosine 1 its power.
 
-Only the tail is drawn. The ``c`` smallest of ``n`` uniforms are, exactly, the partial sums
-S_1 < ... < S_c of standard exponentials divided by S_(n+1), and S_(n+1) - S_c is Gamma(n + 1 - c)
-(Renyi 1953; David and Nagaraja, *Order Statistics*, section 2.5). The law's quantile function turns
-them into shortfalls, so an anchor among 65,534 negatives costs no more than one among 62.
+Only the tail is drawn. The ``c`` smallest of ``n`` uniforms are, exactly, the partial sums S_1 <
+... < S_c of standard exponentials divided by S_(n+1), and S_(n+1) - S_c is Gamma(n + 1 - c) (Renyi
+1953; David and Nagaraja, *Order Statistics*, section 2.5). The law's quantile function turns them
+into shortfalls, so an anchor among 65,534 negatives costs no more than one among 62.
 
-Why the gate is a likelihood and not a test with an exact level. Write y = 1 - delta/delta_u for the
-relative excesses of the k tail points over the threshold. To second order in y the likelihood's
-Delta AIC is k ybar (1 - CV^2), with CV the coefficient of variation of y, that is about
-2 ybar sqrt(k) z, where z is the score statistic of an exponential tail against a bounded one in the
-generalised Pareto family (:func:`score_statistic`). The score test, and with it the coefficient of
-variation tests (Hasofer and Wang 1992; Castillo, Daoudi and Lockhart 2014), asks only whether the
-tail has an endpoint *somewhere*. It holds its level on exponential tails at any k, but on normal
-tails, which look bounded at every finite threshold, it opens the more often the longer the tail is.
-The likelihood weighs z by ybar: a tail that is short against its distance from the cap, where the two
-coordinates of Eq. (3.1) are the same up to a linear map, stays shut whatever z. That is what a blend of
-the two needs. Vuong's test of non-nested models (1989) divides the same log-likelihood ratio by its
-standard deviation, which takes ybar out again, and its null hypothesis, both models equally far
-from the truth, is not the one of interest. The law of the Hill statistic, k beta / beta_hat ~
-Gamma(k, 1), is exact but takes the endpoint at 1 for granted: it gives an interval for beta and no
-test. The score test is kept here as a comparison (:data:`SCORE_GATE`).
+Why the gate is a likelihood and not a test with an exact level. Write y = 1 - delta/delta_u for
+the relative excesses of the k tail points over the threshold. To second order in y the
+likelihood's Delta AIC is k ybar (1 - CV^2), with CV the coefficient of variation of y, that is
+about 2 ybar sqrt(k) z, where z is the score statistic of an exponential tail against a bounded one
+in the generalised Pareto family (:func:`score_statistic`). The score test, and with it the
+coefficient of variation tests (Hasofer and Wang 1992; Castillo, Daoudi and Lockhart 2014), asks
+only whether the tail has an endpoint *somewhere*. It holds its level on exponential tails at any
+k, but on normal tails, which look bounded at every finite threshold, it opens the more often the
+longer the tail is. The likelihood weighs z by ybar: a tail that is short against its distance from
+the cap, where the two coordinates of Eq. (3.1) are the same up to a linear map, stays shut
+whatever z. That is what a blend of the two needs. Vuong's test of non-nested models (1989) divides
+the same log-likelihood ratio by its standard deviation, which takes ybar out again, and its null
+hypothesis, both models equally far from the truth, is not the one of interest. The law of the Hill
+statistic, k beta / beta_hat ~ Gamma(k, 1), is exact but takes the endpoint at 1 for granted: it
+gives an interval for beta and no test. The score test is kept here as a comparison
+(:data:`SCORE_GATE`).
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -86,9 +87,7 @@ def exponential_law(scale: float) -> TailLaw:
 
 def gumbel_law(scale: float) -> TailLaw:
     """Cosines from a Gumbel law (of maxima)."""
-    return TailLaw(
-        f"Gumbel({scale:g})", False, lambda u: 1.0 + scale * np.log(-np.log1p(-u))
-    )
+    return TailLaw(f"Gumbel({scale:g})", False, lambda u: 1.0 + scale * np.log(-np.log1p(-u)))
 
 
 def sphere_law(dimension: int) -> TailLaw:

@@ -23,9 +23,9 @@ class TailMonitor:
     """Running summaries of :class:`TailEvidence` over steps.
 
     Per step a handful of numbers is computed where the evidence lives and added to a sum there:
-    fixed memory, and nothing is copied to the host before :meth:`summary`, the only call that waits
-    for the device. Each number of the summary is the mean over steps of a step's statistic. A mean of
-    quantiles is not the quantile of all anchors, but needs no record of them.
+    fixed memory, and nothing is copied to the host before :meth:`summary`, the only call that
+    waits for the device. Each number of the summary is the mean over steps of a step's statistic.
+    A mean of quantiles is not the quantile of all anchors, but needs no record of them.
 
     Under data parallelism each process sees the anchors its evidence holds.
 
@@ -105,10 +105,10 @@ class TailMonitor:
         """Means over the steps since the last :meth:`reset`; waits for the device once.
 
         Returns:
-            ``lam`` (mean lambda), ``beta`` and ``rho`` (medians over anchors), ``gate_open`` (share of
-            anchors with Delta AIC above the margin), ``corrected`` (share with lambda above 1/2), and
-            ``beta_q10``, ``beta_q90``, ``rho_q10``, ``rho_q90`` for the default quantiles. Empty
-            before the first step.
+            ``lam`` (mean lambda), ``beta`` and ``rho`` (medians over anchors), ``gate_open``
+            (share of anchors with Delta AIC above the margin), ``corrected`` (share with lambda
+            above 1/2), and ``beta_q10``, ``beta_q90``, ``rho_q10``, ``rho_q90`` for the default
+            quantiles. Empty before the first step.
         """
         if self._sums is None:
             return {}

@@ -48,14 +48,21 @@ def gate_calibration(
         for row, gate in zip(panels, gates, strict=True):
             for axes, n in zip(row, columns, strict=True):
                 tails = sorted({c.tail for c in shares if c.negatives == n})
-                table = np.array([[value.get((gate, n, law, k), np.nan) for k in tails]
-                                  for law in laws])  # fmt: skip
+                table = np.array(
+                    [[value.get((gate, n, law, k), np.nan) for k in tails] for law in laws]
+                )
                 image = axes.imshow(table, vmin=0, vmax=1, cmap="cividis", aspect="auto")
                 for (i, j), share in np.ndenumerate(table):
                     if np.isfinite(share):
                         colour = "white" if share < 0.5 else "black"
                         axes.text(
-                            j, i, _percent(share), ha="center", va="center", fontsize=6, color=colour
+                            j,
+                            i,
+                            _percent(share),
+                            ha="center",
+                            va="center",
+                            fontsize=6,
+                            color=colour,
                         )
                 axes.axhline(ending - 0.5, color="white", lw=2.5)
                 if tail in tails:
@@ -63,15 +70,29 @@ def gate_calibration(
                     frame = Rectangle(corner, 1, len(laws), fill=False, lw=1.3)
                     frame.set(edgecolor=LOSS_COLOURS["weince"], clip_on=False, zorder=3)
                     axes.add_patch(frame)
-                axes.set_title(f"{gate}, {n:,} negatives", fontsize=8)
+                axes.set_title(f"{n:,} negatives", fontsize=8)
                 axes.set_xticks(range(len(tails)), [str(k) for k in tails], fontsize=7)
                 axes.set_yticks(range(len(laws)), laws, fontsize=7)
                 axes.grid(visible=False)
                 axes.tick_params(length=0)
         for axes in panels[-1]:
             axes.set_xlabel("tail points k")
-        for axes in panels[:, 0]:
-            axes.set_ylabel("no endpoint | endpoint at the cap", fontsize=7)
+        for axes, gate in zip(panels[:, 0], gates, strict=True):
+            axes.set_ylabel(f"gate: {gate}", fontsize=8)
+        for axes in panels[:, -1]:
+            for first, last, kind in ((0, ending, "endpoint"), (ending, len(laws), "none")):
+                if last > first:
+                    axes.annotate(
+                        kind,
+                        (1.0, (first + last - 1) / 2),
+                        xycoords=("axes fraction", "data"),
+                        xytext=(3, 0),
+                        textcoords="offset points",
+                        rotation=270,
+                        va="center",
+                        fontsize=7,
+                        color=DATA_COLOUR,
+                    )
         bar = figure.colorbar(image, ax=panels, shrink=0.5, aspect=30, pad=0.01)
         bar.set_label("share of anchors with an open gate (%)", fontsize=8)
         bar.set_ticks([0, 0.5, 1], labels=["0", "50", "100"])
@@ -104,16 +125,16 @@ def tail_history(
     x = range(1, len(history) + 1)
     colour = LOSS_COLOURS[loss]
     with style():
-        figure, panels = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.3))
-        for name, label, look in (
-            ("lam", "mean λ", {"color": colour}),
-            ("corrected", "share with λ > ½", {"color": colour, "ls": "--"}),
-            ("gate_open", "share with ΔAIC > m", {"color": DATA_COLOUR, "ls": ":"}),
+        figure, panels = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.5))
+        for name, label, shade, dashes in (
+            ("lam", "mean λ", colour, "-"),
+            ("corrected", "share with λ > ½", colour, "--"),
+            ("gate_open", "share with ΔAIC > m", DATA_COLOUR, ":"),
         ):
             if name in known:
-                panels[0].plot(x, [row[name] for row in history], label=label, **look)
-        panels[0].set(ylabel="λ and shares of anchors", ylim=(-0.02, 1.02))
-        panels[0].legend(fontsize=7)
+                values = [row[name] for row in history]
+                panels[0].plot(x, values, label=label, color=shade, ls=dashes)
+        panels[0].set(ylabel="λ, and shares of anchors", ylim=(-0.02, 1.02))
         for axes, name, label in (
             (panels[1], "beta", "tail index β̂"),
             (panels[2], "rho", "nearest shortfall ρ"),
@@ -130,8 +151,11 @@ def tail_history(
                 )
             axes.plot(x, [row[name] for row in history], color=colour, label="median")
             axes.set(ylabel=label)
-            axes.legend(fontsize=7)
         for axes in panels:
             axes.set(xlabel=xlabel)
+        handles = [h for axes in panels[:2] for h in axes.get_legend_handles_labels()[0]]
+        figure.legend(
+            handles=handles, loc="outside lower center", ncols=5, fontsize=7, columnspacing=1.2
+        )
         figure.suptitle(LOSS_NAMES[loss], fontsize=9)
     return figure

@@ -164,7 +164,8 @@ def train_step(
     """One optimiser step on two augmented views; each view has its own batch statistics.
 
     Returns the loss; a WEINCE loss's evidence goes to ``monitor``. The step is not taken, and the
-    loss given as NaN, if embeddings, loss or gradient are not finite, so that the weights stay good.
+    loss given as NaN, if embeddings, loss or gradient are not finite, so that the weights stay
+    good.
     """
     kind = torch.device(device).type
     with torch.autocast(kind, torch.bfloat16, enabled=precision == "bfloat16"):
