@@ -21,23 +21,12 @@ BLOCKED = (
 
 SCRIPT = """
 import sys
-from importlib.abc import MetaPathFinder
 
 BLOCKED = {blocked!r}
 
-class Block(MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in BLOCKED:
-            raise ModuleNotFoundError("blocked: " + name, name=name)
-
-sys.meta_path.insert(0, Block())
+# None makes an import fail, and a look for the package (torch makes some) come back empty.
 for name in BLOCKED:
-    try:
-        __import__(name)
-    except ModuleNotFoundError as error:
-        assert str(error).startswith("blocked"), error
-    else:
-        raise AssertionError(name + " was not blocked")
+    sys.modules[name] = None
 
 import torch
 import weince_lib
@@ -51,7 +40,7 @@ for loss_fn in (
     loss = loss_fn(z0, z1)
     loss.backward(retain_graph=True)
     assert torch.isfinite(loss)
-assert not BLOCKED & {{name.partition(".")[0] for name in sys.modules}}
+assert all(sys.modules[name] is None for name in BLOCKED)
 print(weince_lib.__version__)
 """
 

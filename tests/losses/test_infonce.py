@@ -45,7 +45,7 @@ def test_module_equals_function() -> None:
     assert torch.equal(module(z0, z1), infonce_loss(z0, z1, 0.2))
     assert torch.equal(InfoNCELoss()(z0, z1), infonce_loss(z0, z1, 0.5))
     assert not list(module.parameters()) and not module.state_dict()
-    assert repr(module) == "InfoNCELoss(temperature=0.2)"
+    assert repr(module) == "InfoNCELoss(temperature=0.2, impl='auto')"
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
