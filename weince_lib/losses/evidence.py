@@ -27,6 +27,8 @@ WRONG_SIGN_PENALTY = 1e6
 MIN_LINE_POINTS = 3
 #: The likelihoods need one exceedance below the threshold and some spread; two is the least.
 MIN_LIKELIHOOD_POINTS = 2
+#: A tail no wider than so many rounding errors of a cosine (each eps) has no spread to fit.
+ROUNDING = 32
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,9 @@ class TailSettings:
             raise ValueError(f"min_tail must be at least 1, got {self.min_tail}")
         for name in ("cap_sharpness", "evidence_sharpness"):
             if not 0.0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be finite and not negative")
+                raise ValueError(
+                    f"{name} must be finite and not negative, got {getattr(self, name)}"
+                )
         if not math.isfinite(self.evidence_margin):
             raise ValueError(f"evidence_margin must be finite, got {self.evidence_margin}")
         if not 0.0 < self.floor < 1.0:
@@ -315,7 +319,8 @@ def tail_lines(tail: Tensor, resolution: float | None = None) -> tuple[Tensor, T
     slopes, aic = [], []
     for y, sign in ((rank.log(), 1.0), ((-rank.log()).log(), -1.0)):
         y = y - y.mean()
-        slope = torch.where(ok, (x @ y) / torch.where(ok, sxx, 1.0), 0.0)
+        # Not x @ y: autocast would take the product in half precision.
+        slope = torch.where(ok, (x * y).sum(dim=1) / torch.where(ok, sxx, 1.0), 0.0)
         sse = (y - slope[:, None] * x).square().sum(dim=1)
         sse = sse + WRONG_SIGN_PENALTY * (sign * slope <= 0)
         slopes.append(slope)
