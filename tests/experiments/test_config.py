@@ -206,7 +206,8 @@ def test_canonical_form_is_read_back_as_the_same_config():
         ({"preset": "release"}, "weince-release"),
         ({"tail_index": "unit"}, "weince-release"),
         ({"preset": "calibrated"}, "weince-calibrated"),
-        ({"preset": "calibrated", "tail_index": "line", "evidence": "line-aic"}, "weince"),
+        ({"preset": "calibrated", "tail_index": "line", "evidence": "line-aic"}, "weince-custom"),
+        ({"preset": "release", "tail_index": "line"}, "weince"),
         ({"cap_quantile": 0.5}, "weince-custom"),
     ],
 )

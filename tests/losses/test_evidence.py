@@ -45,7 +45,14 @@ def test_defaults_are_those_of_algorithm_1() -> None:
 def test_presets() -> None:
     assert preset("paper") == TailSettings(tail_index="line", evidence="line-aic")
     assert preset("release") == TailSettings(tail_index="unit", evidence="line-aic")
-    assert preset("calibrated") == TailSettings(tail_index="hill", evidence="likelihood")
+    assert preset("calibrated") == TailSettings(
+        tail_index="hill",
+        evidence="likelihood",
+        tail_fraction=0.0005,
+        evidence_sharpness=4.0,
+        evidence_margin=3.5,
+    )
+    assert {preset("calibrated").tail_size(n) for n in (62, 510, 4094, 32766, 65_000)} == {32}
     assert all(preset(name) is PRESETS[name] for name in PRESETS)
 
 

@@ -39,7 +39,13 @@ OTHER_SETTINGS: list[dict[str, Any]] = [
 PRESET_KEYWORDS: dict[str, dict[str, Any]] = {
     "paper": {},
     "release": {"tail_index": "unit"},
-    "calibrated": {"tail_index": "hill", "evidence": "likelihood"},
+    "calibrated": {
+        "tail_index": "hill",
+        "evidence": "likelihood",
+        "tail_fraction": 0.0005,
+        "evidence_sharpness": 4.0,
+        "evidence_margin": 3.5,
+    },
 }
 
 

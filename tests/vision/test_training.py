@@ -209,9 +209,13 @@ def test_history_holds_means_of_what_the_steps_saw() -> None:
             # torch's median of 16 values is the 8th smallest
             "beta": [sorted(e.beta.tolist())[BATCH - 1] for _, e in steps],
             "rho": [sorted(e.rho.tolist())[BATCH - 1] for _, e in steps],
+            # and a tenth of 16 values ends with the 2nd smallest
+            "beta_q10": [sorted(e.beta.tolist())[1] for _, e in steps],
+            "rho_q90": [sorted(e.rho.tolist())[-2] for _, e in steps],
+            "gate_open": [(e.delta_aic > 2).double().mean().item() for _, e in steps],
         }
         means = {key: sum(values) / STEPS for key, values in expected.items()}
-        assert row == pytest.approx(means, rel=1e-6)
+        assert {key: row[key] for key in means} == pytest.approx(means, rel=1e-6)
     assert 0.0 < history[0]["lam"] < 1.0
 
 

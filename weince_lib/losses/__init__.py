@@ -2,12 +2,14 @@
 
 from .evidence import PRESETS, TailEvidence, TailSettings, preset, tail_evidence
 from .infonce import InfoNCELoss, infonce_loss
+from .monitor import TailMonitor
 from .weince import WEINCELoss, blended_logits, endpoint_coordinate, weince_loss
 
 __all__ = [
     "PRESETS",
     "InfoNCELoss",
     "TailEvidence",
+    "TailMonitor",
     "TailSettings",
     "WEINCELoss",
     "blended_logits",

@@ -1,5 +1,6 @@
 """One function per figure; each takes data and returns a matplotlib Figure."""
 
+from .calibration import gate_calibration, tail_history
 from .link import coordinates, evidence_over_anchors, line_fits, links
 from .style import LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, save_figure, style
 from .tail import peaks_over_threshold
@@ -11,11 +12,13 @@ __all__ = [
     "PAGE_WIDTH",
     "coordinates",
     "evidence_over_anchors",
+    "gate_calibration",
     "line_fits",
     "links",
     "peaks_over_threshold",
     "save_figure",
     "style",
+    "tail_history",
     "training_history",
     "view_pairs",
 ]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from .. import files
-from ..losses import WEINCELoss
+from ..losses import TailMonitor, WEINCELoss
 
 Augment = Callable[[Tensor, torch.Generator], tuple[Tensor, Tensor]]
 
@@ -89,8 +89,9 @@ def train(
         device: where to train.
 
     Returns:
-        Per epoch: ``loss`` (mean over steps, nats per anchor), and for WEINCE ``lam`` (mean
-        lambda), ``beta`` (median) and ``rho`` (median), each averaged over steps.
+        Per epoch: ``loss`` (mean over steps, nats per anchor), and for WEINCE what a
+        :class:`TailMonitor` sums up: ``lam`` (mean lambda), ``beta`` and ``rho`` (medians), their
+        quantiles and shares of anchors, each averaged over steps.
 
     Raises:
         ValueError: if there are fewer images than one batch.
@@ -119,29 +120,34 @@ def train(
                 "use another folder, or remove it to train from the start"
             ) from error
         history = state["history"]
+    monitor = TailMonitor(loss.settings.evidence_margin) if isinstance(loss, WEINCELoss) else None
     # On a terminal the bar shows; disable=None hides it everywhere else (batch, notebooks).
     bar = tqdm(total=settings.epochs, initial=len(history), unit="epoch", disable=None)
     for epoch in range(len(history), settings.epochs):
         generator = epoch_generator(settings.seed, epoch)
         order = torch.randperm(len(images), generator=generator)
-        rows = []
+        losses = []
+        if monitor is not None:
+            monitor.reset()
         for step in range(steps):
             batch = images[order[step * settings.batch_size : (step + 1) * settings.batch_size]]
             views = augment(batch, generator)
-            row = train_step(model, loss, optimizer, views, settings.precision, device)
-            if not math.isfinite(row["loss"]):
+            value = train_step(model, loss, optimizer, views, settings.precision, device, monitor)
+            if not math.isfinite(value):
                 kept = checkpoint if checkpoint is not None and checkpoint.exists() else "none"
                 raise NonFiniteLossError(
-                    f"loss {row['loss']}, or a gradient that is not finite, at step "
+                    f"loss {value}, or a gradient that is not finite, at step "
                     f"{epoch * steps + step} (epoch {epoch}, step {step} of {steps}); "
                     f"last good checkpoint: {kept}"
                 )
-            rows.append(row)
-        history.append({name: sum(r[name] for r in rows) / steps for name in rows[0]})
+            losses.append(value)
+        tail = {} if monitor is None else monitor.summary()
+        history.append({"loss": sum(losses) / steps} | tail)
         if checkpoint is not None:
             save_checkpoint(checkpoint, stamp, model, optimizer, history)
         bar.update()
-        bar.set_postfix({name: f"{value:.3f}" for name, value in history[-1].items()})
+        shown = {n: v for n, v in history[-1].items() if n in ("loss", "lam", "beta", "rho")}
+        bar.set_postfix({name: f"{value:.3f}" for name, value in shown.items()})
     bar.close()
     return history
 
@@ -153,37 +159,34 @@ def train_step(
     views: tuple[Tensor, Tensor],
     precision: str,
     device: torch.device | str,
-) -> dict[str, float]:
+    monitor: TailMonitor | None = None,
+) -> float:
     """One optimiser step on two augmented views; each view has its own batch statistics.
 
-    The step is not taken, and the loss given as NaN, if embeddings, loss or gradient are not
-    finite, so that the weights stay good.
+    Returns the loss; a WEINCE loss's evidence goes to ``monitor``. The step is not taken, and the
+    loss given as NaN, if embeddings, loss or gradient are not finite, so that the weights stay
+    good.
     """
     kind = torch.device(device).type
     with torch.autocast(kind, torch.bfloat16, enabled=precision == "bfloat16"):
         z0, z1 = (model(view.to(device)) for view in views)
-    row: dict[str, float] = {}
     if not bool(torch.isfinite(z0).all() & torch.isfinite(z1).all()):
-        return {"loss": math.nan}
-    if isinstance(loss, WEINCELoss):
+        return math.nan
+    if monitor is not None and isinstance(loss, WEINCELoss):
         value, evidence = loss(z0, z1, return_evidence=True)
-        row = {
-            "lam": evidence.lam.mean().item(),
-            "beta": evidence.beta.median().item(),
-            "rho": evidence.rho.median().item(),
-        }
+        monitor.update(evidence)
     else:
         value = loss(z0, z1)
-    row = {"loss": value.item()} | row
-    if math.isfinite(row["loss"]):
+    number = value.item()
+    if math.isfinite(number):
         optimizer.zero_grad(set_to_none=True)
         value.backward()
         # A finite loss can have a gradient that is not, and one such step spoils every weight.
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         if not bool(torch.isfinite(torch.nn.utils.get_total_norm(gradients))):
-            return {"loss": math.nan}
+            return math.nan
         optimizer.step()
-    return row
+    return number
 
 
 def save_checkpoint(

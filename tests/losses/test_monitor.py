@@ -1,0 +1,163 @@
+"""TailMonitor: its numbers, that it does not wait for a device, and what it writes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from weince_lib.losses import TailEvidence, TailMonitor, WEINCELoss
+
+ANCHORS = 37
+
+
+def evidence(seed: int, anchors: int = ANCHORS, dtype: torch.dtype = torch.float64) -> TailEvidence:
+    generator = torch.Generator().manual_seed(seed)
+    rho, beta, lam = torch.rand(3, anchors, generator=generator, dtype=torch.float64)
+    delta_aic = 4 * torch.randn(anchors, generator=generator, dtype=torch.float64)
+    beta[:3] = 0.0  # no fit
+    delta_aic[:3] = 100.0
+    return TailEvidence(rho, 3 * beta, delta_aic, lam, rho.min()).to(dtype)
+
+
+def summed_up(steps: list[TailEvidence], margin: float, quantiles: tuple[float, ...]) -> dict:
+    """The same in numpy, step by step."""
+    rows = []
+    for e in steps:
+        rho, beta, delta_aic, lam = (
+            getattr(e, name).double().numpy() for name in ("rho", "beta", "delta_aic", "lam")
+        )
+        row = {"lam": lam.mean(), "corrected": (lam > 0.5).mean()}
+        row["gate_open"] = ((delta_aic > margin) & (beta != 0)).mean()
+        for name, values in (("beta", beta), ("rho", rho)):
+            row[name] = np.quantile(values, 0.5, method="inverted_cdf")
+            for q in quantiles:
+                row[f"{name}_q{100 * q:g}"] = np.quantile(values, q, method="inverted_cdf")
+        rows.append(row)
+    return {name: np.mean([row[name] for row in rows]) for name in rows[0]}
+
+
+@pytest.mark.parametrize("quantiles", [(0.1, 0.9), (0.25,), (), (0.025, 0.5, 1.0)])
+@pytest.mark.parametrize("margin", [2.0, -1.0])
+def test_summary_is_the_mean_over_steps(margin: float, quantiles: tuple[float, ...]) -> None:
+    monitor = TailMonitor(margin, quantiles)
+    steps = [evidence(seed, ANCHORS + seed) for seed in range(5)]
+    for step in steps:
+        monitor.update(step)
+    assert monitor.steps == 5
+    summary = monitor.summary()
+    assert tuple(summary) == monitor.names
+    assert summary == pytest.approx(summed_up(steps, margin, quantiles), rel=1e-12)
+    assert monitor.summary() == summary  # looking changes nothing
+
+
+def test_reset_forgets() -> None:
+    monitor = TailMonitor()
+    assert monitor.summary() == {}
+    monitor.update(evidence(0))
+    monitor.reset()
+    assert monitor.summary() == {} and monitor.steps == 0
+    monitor.update(evidence(1))
+    assert monitor.summary() == pytest.approx(summed_up([evidence(1)], 2.0, (0.1, 0.9)))
+
+
+def test_update_reads_nothing_back_from_the_device() -> None:
+    """Tensors on the meta device have no values: whatever asks for one fails."""
+    fields = torch.empty(4, ANCHORS, device="meta")
+    e = TailEvidence(*fields, torch.empty((), device="meta"))
+    with pytest.raises(Exception, match="meta"):
+        e.lam.mean().item()
+    monitor = TailMonitor()
+    for _ in range(3):
+        monitor.update(e)
+    assert monitor.steps == 3
+
+
+def test_memory_does_not_grow_and_no_graph_is_kept() -> None:
+    monitor = TailMonitor()
+    e = evidence(0)
+    e.lam.requires_grad_()
+    for _ in range(3):
+        monitor.update(e)
+        assert monitor._sums is not None
+        assert monitor._sums.shape == (len(monitor.names),)
+        assert not monitor._sums.requires_grad
+
+
+def test_many_float32_steps_do_not_lose_digits() -> None:
+    monitor = TailMonitor()
+    e = evidence(3, dtype=torch.float32)
+    for _ in range(5000):
+        monitor.update(e)
+    assert monitor.summary()["rho_q90"] == pytest.approx(
+        summed_up([e], 2.0, (0.1, 0.9))["rho_q90"], rel=1e-12
+    )
+
+
+def test_evidence_of_a_loss() -> None:
+    generator = torch.Generator().manual_seed(0)
+    z0, z1 = torch.randn(2, 64, 3, generator=generator)
+    loss = WEINCELoss.from_preset("calibrated")
+    monitor = TailMonitor(loss.settings.evidence_margin)
+    _, e = loss(z0, z1, return_evidence=True)
+    monitor.update(e)
+    summary = monitor.summary()
+    assert summary == pytest.approx(summed_up([e], 3.5, (0.1, 0.9)), rel=1e-6)
+    # Uniform directions in three dimensions: beta = 1.
+    assert 0.5 < summary["beta_q10"] < summary["beta"] < summary["beta_q90"] < 2
+    assert summary["gate_open"] > 0.9
+
+
+class Writer:
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, float, int]] = []
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+        self.rows.append((tag, scalar_value, global_step))
+
+
+def test_log_to_writes_every_number_once() -> None:
+    monitor, writer = TailMonitor(), Writer()
+    monitor.update(evidence(0))
+    summary = monitor.log_to(writer, 12)
+    assert writer.rows == [(f"tail/{name}", value, 12) for name, value in summary.items()]
+    assert summary == monitor.summary()
+    monitor.log_to(writer, 13, prefix="")
+    assert writer.rows[len(summary)] == ("lam", summary["lam"], 13)
+
+
+def test_log_to_tensorboard(tmp_path: Any) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from torch.utils.tensorboard import SummaryWriter
+
+    monitor = TailMonitor()
+    monitor.update(evidence(0))
+    with SummaryWriter(tmp_path) as writer:
+        summary = monitor.log_to(writer, 7)
+    events = EventAccumulator(str(tmp_path)).Reload()
+    assert set(events.Tags()["scalars"]) == {f"tail/{name}" for name in summary}
+    (event,) = events.Scalars("tail/lam")
+    assert (event.step, event.value) == (7, pytest.approx(summary["lam"], rel=1e-6))
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"margin": math.nan}, "margin must be finite, got nan"),
+        ({"corrected": math.inf}, "corrected must be finite, got inf"),
+        ({"quantiles": (0.5, 0.0)}, r"quantiles must lie in \(0, 1\], got 0.0"),
+        ({"quantiles": (1.5,)}, r"quantiles must lie in \(0, 1\], got 1.5"),
+    ],
+)
+def test_bad_settings(keywords: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        TailMonitor(**keywords)
+
+
+def test_no_anchors() -> None:
+    with pytest.raises(ValueError, match="no anchor"):
+        TailMonitor().update(TailEvidence(*torch.empty(4, 0), torch.tensor(0.0)))

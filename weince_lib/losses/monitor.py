@@ -1,0 +1,134 @@
+"""Watching the tail evidence while a model trains, without waiting for the device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from .evidence import TailEvidence
+
+
+class ScalarWriter(Protocol):
+    """What :meth:`TailMonitor.log_to` writes to, such as TensorBoard's ``SummaryWriter``."""
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> Any:
+        """Record one number at one step."""
+
+
+class TailMonitor:
+    """Running summaries of :class:`TailEvidence` over steps.
+
+    Per step a handful of numbers is computed where the evidence lives and added to a sum there:
+    fixed memory, and nothing is copied to the host before :meth:`summary`, the only call that
+    waits for the device. Each number of the summary is the mean over steps of a step's statistic.
+    A mean of quantiles is not the quantile of all anchors, but needs no record of them.
+
+    Under data parallelism each process sees the anchors its evidence holds.
+
+    Args:
+        margin: Delta AIC above which an anchor's gate counts as open; the paper's m = 2 by default.
+            Take the loss's own: ``TailMonitor(loss.settings.evidence_margin)``.
+        quantiles: of beta and rho over a step's anchors, by nearest rank; 10 % and 90 % by default,
+            beside the median, which is always there.
+        corrected: lambda above which an anchor counts as corrected.
+
+    Raises:
+        ValueError: for a quantile outside (0, 1] or a number that is not finite.
+    """
+
+    def __init__(
+        self,
+        margin: float = 2.0,
+        quantiles: Sequence[float] = (0.1, 0.9),
+        corrected: float = 0.5,
+    ) -> None:
+        for name, value in (("margin", margin), ("corrected", corrected)):
+            if not math.isfinite(value):
+                raise ValueError(f"{name} must be finite, got {value}")
+        for q in quantiles:
+            if not 0.0 < q <= 1.0:
+                raise ValueError(f"quantiles must lie in (0, 1], got {q}")
+        self.margin = margin
+        self.quantiles = tuple(quantiles)
+        self.corrected = corrected
+        #: Names of the numbers in the summary, in its order.
+        self.names: tuple[str, ...] = (
+            "lam",
+            "beta",
+            "rho",
+            "gate_open",
+            "corrected",
+            *(f"{name}_q{100 * q:g}" for name in ("beta", "rho") for q in self.quantiles),
+        )
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget every step."""
+        self.steps = 0
+        self._sums: Tensor | None = None
+
+    @torch.no_grad()
+    def update(self, evidence: TailEvidence) -> None:
+        """Add one step's evidence; does not wait for the device.
+
+        Raises:
+            ValueError: if the evidence holds no anchor.
+        """
+        count = evidence.rho.numel()
+        if count == 0:
+            raise ValueError("the evidence holds no anchor; nothing to summarise")
+        beta, rho = evidence.beta.detach().sort().values, evidence.rho.detach().sort().values
+        # No beta could be read where it is 0, whatever Delta AIC says.
+        gate_open = (evidence.delta_aic > self.margin) & (evidence.beta > 0)
+        corrected = evidence.lam > self.corrected
+        ranks = [max(1, math.ceil(q * count - 1e-9)) - 1 for q in (0.5, *self.quantiles)]
+        row = torch.stack(
+            [
+                evidence.lam.detach().mean(),
+                beta[ranks[0]],
+                rho[ranks[0]],
+                gate_open.to(rho.dtype).mean(),
+                corrected.to(rho.dtype).mean(),
+                *(values[rank] for values in (beta, rho) for rank in ranks[1:]),
+            ]
+        )
+        # A long run adds up more steps than float32 can count; Apple's devices have no float64.
+        row = row.to(torch.float32 if row.device.type == "mps" else torch.float64)
+        self._sums = row if self._sums is None else self._sums + row.to(self._sums.device)
+        self.steps += 1
+
+    def summary(self) -> dict[str, float]:
+        """Means over the steps since the last :meth:`reset`; waits for the device once.
+
+        Returns:
+            ``lam`` (mean lambda), ``beta`` and ``rho`` (medians over anchors), ``gate_open``
+            (share of anchors with Delta AIC above the margin), ``corrected`` (share with lambda
+            above 1/2), and ``beta_q10``, ``beta_q90``, ``rho_q10``, ``rho_q90`` for the default
+            quantiles. Empty before the first step.
+        """
+        if self._sums is None:
+            return {}
+        return {
+            name: value / self.steps
+            for name, value in zip(self.names, self._sums.tolist(), strict=True)
+        }
+
+    def log_to(self, writer: ScalarWriter, step: int, prefix: str = "tail/") -> dict[str, float]:
+        """Write the summary to TensorBoard, or anything else with ``add_scalar``.
+
+        Args:
+            writer: for instance ``torch.utils.tensorboard.SummaryWriter``.
+            step: global step to write at.
+            prefix: put before each name.
+
+        Returns:
+            The summary that was written.
+        """
+        summary = self.summary()
+        for name, value in summary.items():
+            writer.add_scalar(prefix + name, value, step)
+        return summary
