@@ -136,10 +136,10 @@ def _candidate_nll(
                 near = paired.clamp_min(floor)
                 target = -b[block] * near.log() - a[block] * paired
             blocks.leave_out(block, logits, -torch.inf)
+            highest = logits.amax(1, keepdim=True)
             p = torch.softmax(logits, dim=1, out=chances[:count])
             # log sum exp from the likeliest candidate, whose probability is at least 1 / C.
-            normaliser = logits.amax(1, keepdim=True) - p.amax(1, keepdim=True).log()
-            torch.sub(normaliser, target, out=losses[block])
+            losses[block] = highest - p.amax(1, keepdim=True).log() - target
             if slope_grad:
                 expected = (p * delta).sum(1, keepdim=True)
                 torch.sub(paired, expected, out=to_slope[block])
