@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -27,7 +28,11 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[dict[Any, 
     folder = tmp_path_factory.mktemp("ranks")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
-        torch.multiprocessing.spawn(gloo_ranks.worker, (str(folder),), nprocs=max(WORLDS))
+        # One import of torch for all ranks; most of their time would go there.
+        multiprocessing.set_forkserver_preload(["torch.distributed", "torch._dynamo"])
+        torch.multiprocessing.start_processes(
+            gloo_ranks.worker, (str(folder),), nprocs=max(WORLDS), start_method="forkserver"
+        )
     return {
         world: [torch.load(folder / f"{world}-{rank}.pt") for rank in range(world)]
         for world in WORLDS
@@ -108,6 +113,7 @@ def test_gather_without_a_process_group(loss: Any) -> None:
         loss(gather_distributed=True)(data["x0"], data["x1"])
 
 
+@pytest.mark.slow
 def test_under_torchrun() -> None:
     script = Path(__file__).with_name("torchrun_smoke.py")
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
