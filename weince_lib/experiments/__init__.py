@@ -1,0 +1,36 @@
+"""Configs and profiles, the run store, claims and the notebook runner."""
+
+from .checks import record_checks
+from .claims import Claim, Decision, decide_all, load_claims
+from .collect import load_reported, load_results
+from .config import AUTO, PROFILES, SEEDS, ConfigError, VisionConfig, vision_config
+from .provenance import provenance
+from .store import Metric, Record, RecordError
+from .tail import TailConfig, run_tail, score_bank
+from .vision import run_vision, trained_model, training_images
+
+__all__ = [
+    "AUTO",
+    "PROFILES",
+    "SEEDS",
+    "Claim",
+    "ConfigError",
+    "Decision",
+    "Metric",
+    "Record",
+    "RecordError",
+    "TailConfig",
+    "VisionConfig",
+    "decide_all",
+    "load_claims",
+    "load_reported",
+    "load_results",
+    "provenance",
+    "record_checks",
+    "run_tail",
+    "run_vision",
+    "score_bank",
+    "trained_model",
+    "training_images",
+    "vision_config",
+]

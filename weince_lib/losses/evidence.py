@@ -27,6 +27,8 @@ WRONG_SIGN_PENALTY = 1e6
 MIN_LINE_POINTS = 3
 #: The likelihoods need one exceedance below the threshold and some spread; two is the least.
 MIN_LIKELIHOOD_POINTS = 2
+#: A tail no wider than so many rounding errors of a cosine (each eps) has no spread to fit.
+ROUNDING = 32
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,9 @@ class TailSettings:
             raise ValueError(f"min_tail must be at least 1, got {self.min_tail}")
         for name in ("cap_sharpness", "evidence_sharpness"):
             if not 0.0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be finite and not negative")
+                raise ValueError(
+                    f"{name} must be finite and not negative, got {getattr(self, name)}"
+                )
         if not math.isfinite(self.evidence_margin):
             raise ValueError(f"evidence_margin must be finite, got {self.evidence_margin}")
         if not 0.0 < self.floor < 1.0:
@@ -197,7 +201,9 @@ def evidence_from_tail(smallest: Tensor, k: int, settings: TailSettings) -> Tail
     return weigh(read_tail(smallest, k, settings), settings)
 
 
-def read_tail(smallest: Tensor, k: int, settings: TailSettings) -> TailReading:
+def read_tail(
+    smallest: Tensor, k: int, settings: TailSettings, resolution: float | None = None
+) -> TailReading:
     """What each anchor's tail says by itself: everything but lambda, which needs the batch.
 
     Args:
@@ -205,15 +211,16 @@ def read_tail(smallest: Tensor, k: int, settings: TailSettings) -> TailReading:
             in the last column, the lines need the whole order.
         k: number of tail points K_tail.
         settings: see :class:`TailSettings`.
+        resolution: rounding error of a cosine, as for :func:`has_spread`.
     """
     rho = smallest.amin(dim=1)
     hill = likelihood_gain = line_slope = line_gain = None
     usable = torch.ones_like(rho, dtype=torch.bool)
     if settings.tail_index == "hill" or settings.evidence == "likelihood":
-        hill, likelihood_gain, ok = endpoint_likelihood(smallest)
+        hill, likelihood_gain, ok = endpoint_likelihood(smallest, resolution)
         usable = usable & ok
     if settings.tail_index == "line" or settings.evidence == "line-aic":
-        line_slope, line_gain, ok = tail_lines(smallest[:, :k])
+        line_slope, line_gain, ok = tail_lines(smallest[:, :k], resolution)
         usable = usable & ok
     beta = {"line": line_slope, "hill": hill, "unit": torch.ones_like(rho)}[settings.tail_index]
     delta_aic = line_gain if settings.evidence == "line-aic" else likelihood_gain
@@ -254,7 +261,22 @@ def nearest_rank_quantile(values: Tensor, q: float) -> Tensor:
     return values.kthvalue(rank).values
 
 
-def tail_lines(tail: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def has_spread(least: Tensor, largest: Tensor, resolution: float | None = None) -> Tensor:
+    """Whether tails are wider than rounding; a tail of ties is nothing to fit.
+
+    Args:
+        least: smallest shortfall of each tail, shape ``(M,)``.
+        largest: the largest.
+        resolution: rounding error of the cosines the shortfalls were taken from; that of the
+            shortfalls' dtype by default. Less where they were taken in a wider one.
+    """
+    eps = torch.finfo(largest.dtype).eps
+    return (
+        largest - least > ROUNDING * (eps if resolution is None else resolution) + 8 * eps * largest
+    )
+
+
+def tail_lines(tail: Tensor, resolution: float | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """The paper's tail fit: two straight lines in log shortfall and their AIC difference.
 
     With F_k = k / (K + 1) for the k-th smallest of K shortfalls, and the first max(1, K // 20)
@@ -263,6 +285,7 @@ def tail_lines(tail: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
     Args:
         tail: ascending shortfalls, shape ``(M, K)``.
+        resolution: as for :func:`has_spread`.
 
     Returns:
         ``beta = max(slope, 0)``, ``delta_aic`` and whether a fit was possible, each ``(M,)``.
@@ -277,11 +300,12 @@ def tail_lines(tail: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     x = tail[:, drop:].log()
     x = x - x.mean(dim=1, keepdim=True)
     sxx = (x * x).sum(dim=1)
-    ok = sxx > n * (8 * torch.finfo(tail.dtype).eps) ** 2
+    ok = has_spread(tail[:, drop], tail[:, -1], resolution)
     slopes, aic = [], []
     for y, sign in ((rank.log(), 1.0), ((-rank.log()).log(), -1.0)):
         y = y - y.mean()
-        slope = torch.where(ok, (x @ y) / torch.where(ok, sxx, 1.0), 0.0)
+        # Not x @ y: autocast would take the product in half precision.
+        slope = torch.where(ok, (x * y).sum(dim=1) / torch.where(ok, sxx, 1.0), 0.0)
         sse = (y - slope[:, None] * x).square().sum(dim=1)
         sse = sse + WRONG_SIGN_PENALTY * (sign * slope <= 0)
         slopes.append(slope)
@@ -289,7 +313,9 @@ def tail_lines(tail: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return slopes[0].clamp_min(0.0), aic[1] - aic[0], ok
 
 
-def endpoint_likelihood(smallest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def endpoint_likelihood(
+    smallest: Tensor, resolution: float | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Maximum-likelihood tail index, and the likelihood evidence for an endpoint at cosine 1.
 
     With threshold delta_u (the largest shortfall given) and the k smaller ones: a Weibull tail with
@@ -300,6 +326,7 @@ def endpoint_likelihood(smallest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
     Args:
         smallest: shortfalls, shape ``(M, k + 1)``, the largest last, the others in any order.
+        resolution: as for :func:`has_spread`.
 
     Returns:
         ``beta``, ``delta_aic`` and whether a fit was possible, each ``(M,)``.
@@ -312,7 +339,7 @@ def endpoint_likelihood(smallest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     threshold = smallest[:, -1:]
     log_ratio = (threshold / smallest[:, :-1]).log().sum(dim=1)
     excess = (threshold - smallest[:, :-1]).mean(dim=1)
-    ok = (log_ratio > k * 8 * torch.finfo(smallest.dtype).eps) & (excess > 0)
+    ok = has_spread(smallest.amin(dim=1), threshold[:, 0], resolution)
     beta = torch.where(ok, k / torch.where(ok, log_ratio, 1.0), 0.0)
     scaled = torch.where(ok, excess / threshold[:, 0], 1.0)
     weibull = k * beta.clamp_min(torch.finfo(beta.dtype).tiny).log() - (beta - 1.0) * log_ratio

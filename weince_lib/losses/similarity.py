@@ -110,7 +110,7 @@ def check_pairs(z0: Tensor, z1: Tensor, *, validate: bool = True, least: int = 2
 
     Args:
         z0: first views, shape ``(N, d)``, any floating dtype.
-        z1: second views, same shape, dtype and device.
+        z1: second views, same shape and device.
         validate: also look for rows that are zero or not finite. Only done where it costs no
             synchronisation: on the CPU, outside ``torch.compile``.
         least: least N; a pair that has negatives elsewhere may be alone.
@@ -128,7 +128,9 @@ def check_pairs(z0: Tensor, z1: Tensor, *, validate: bool = True, least: int = 2
             f"a batch of N = {z0.shape[0]} pairs has no negatives; N must be {least} or more"
         )
     if not (z0.is_floating_point() and z1.is_floating_point()):
-        raise ValueError(f"embeddings must be floating point, got {z0.dtype} and {z1.dtype}")
+        raise ValueError(
+            f"embeddings must be floating point, got {z0.dtype} and {z1.dtype}; call .float() first"
+        )
     if z0.device != z1.device:
         raise ValueError(f"z0 is on {z0.device} and z1 on {z1.device}; move them together")
     if validate and z0.device.type == "cpu" and not torch.compiler.is_compiling():

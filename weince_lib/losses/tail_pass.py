@@ -102,7 +102,8 @@ def _read_tails(
                 exact = reaches_near(tail.amin())
                 if exact:  # and so, most likely, do the blocks to come
                     tail = smallest(exact)
-            reading = read_tail(tail.clamp_min(floor), k, settings)
+            wide = torch.float64 if exact or blocks.always_exact else blocks.dtype
+            reading = read_tail(tail.clamp_min(floor), k, settings, torch.finfo(wide).eps)
             readings.append((reading.rho, reading.beta, reading.delta_aic, reading.usable))
         rho, beta, delta_aic, usable = (torch.cat(parts) for parts in zip(*readings, strict=True))
     return rho, beta, delta_aic, usable, buffer.new_empty(0, 0) if kept is None else kept

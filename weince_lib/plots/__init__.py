@@ -1,0 +1,21 @@
+"""One function per figure; each takes data and returns a matplotlib Figure."""
+
+from .link import coordinates, evidence_over_anchors, line_fits, links
+from .style import LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, save_figure, style
+from .tail import peaks_over_threshold
+from .training import training_history, view_pairs
+
+__all__ = [
+    "LOSS_COLOURS",
+    "LOSS_NAMES",
+    "PAGE_WIDTH",
+    "coordinates",
+    "evidence_over_anchors",
+    "line_fits",
+    "links",
+    "peaks_over_threshold",
+    "save_figure",
+    "style",
+    "training_history",
+    "view_pairs",
+]

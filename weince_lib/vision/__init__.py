@@ -1,0 +1,31 @@
+"""Image data, augmentation, encoders and SimCLR training."""
+
+from .augment import TwoViewAugment, augmentation
+from .datasets import ImageSet, load
+from .encoders import ENCODERS, build_encoder
+from .simclr import SimCLR, build_simclr, extract_features, to_unit_range
+from .training import (
+    CheckpointError,
+    NonFiniteLossError,
+    TrainingSettings,
+    load_checkpoint,
+    train,
+)
+
+__all__ = [
+    "ENCODERS",
+    "CheckpointError",
+    "ImageSet",
+    "NonFiniteLossError",
+    "SimCLR",
+    "TrainingSettings",
+    "TwoViewAugment",
+    "augmentation",
+    "build_encoder",
+    "build_simclr",
+    "extract_features",
+    "load",
+    "load_checkpoint",
+    "to_unit_range",
+    "train",
+]

@@ -1,0 +1,78 @@
+# %% [markdown]
+# # When Softmax Fails at the Top: the companion
+#
+# InfoNCE's softmax is the likelihood of a choice: the positive wins against the negatives when noise is
+# Gumbel. Cosine similarity ends at 1, and near an endpoint extreme-value theory calls for another noise and
+# another coordinate, $-\log(1-s)$. **WEINCE** blends the two, anchor by anchor, by what the batch's own tail
+# says. The paper proves it, tests it on frozen encoders, and trains with it.
+#
+# This companion lets you run each of these steps, and tells you what it found.
+
+# %% tags=["parameters"]
+profile = "quick"
+
+# %%
+import pandas as pd
+from matplotlib import pyplot as plt
+
+from weince_lib import plots
+from weince_lib.experiments import decide_all, provenance
+
+figure = plots.coordinates()
+plots.save_figure(figure, "coordinates")
+plt.show()
+
+# %% [markdown]
+# *Left: the logit of a candidate with cosine $s$, for blend weights $\lambda$ from InfoNCE (0) to the Weibull
+# link (1), at $\tau = 0.5$, $\hat\beta = 2$. Right: its slope. InfoNCE pushes a candidate at cosine 0.999 no
+# harder than one at 0.*
+#
+# ## Map
+#
+# | notebook | paper | what runs there | quick profile, two cores |
+# |---|---|---|---|
+# | [05_weince_loss](05_weince_loss.ipynb) | §3, Algorithm 1 | the loss step by step on a real batch; both limits; gradient; can the evidence say no? | half a minute |
+# | [06_train_vision](06_train_vision.ipynb) | §4.1, App. F | one SimCLR run from images to evaluated features; every setting a parameter | half a minute |
+# | [08_tail_evidence](08_tail_evidence.ipynb) | §2.3.1, Figure 3 | peaks over threshold on frozen encoders | a minute |
+# | [11_tables](11_tables.ipynb) | Tables 2, 3 | ours beside the paper's | seconds |
+#
+# Later notebooks take the numbers between: 01–04 the theory, 07 sentences, 09–10 link selection and gradient
+# allocation, 12 what drives the gain.
+#
+# | profile | where | what |
+# |---|---|---|
+# | `quick` | two cores, offline | embedded digits, a small ResNet, four seeds: every code path, small evidence |
+# | `cpu` | two cores, hours | Fashion-MNIST, four seeds: real evidence |
+# | `paper` | GPUs | the paper's encoders and schedule on an image folder |
+#
+# `make reproduce` runs it all in the quick profile. One notebook in batch, from any folder:
+# `weince run 06_train_vision -p loss weince -p seed 7`.
+#
+# ## The claims so far
+#
+# Each claim of the paper stands in `paper/claims.toml` with the rule that decides it. A verdict is about the
+# data set, encoder and seeds named beside it, never about more. *Open* means that no notebook has looked yet.
+
+# %%
+decisions = decide_all()
+pd.Series([d.verdict for d in decisions], name="claims").value_counts().to_frame()
+
+# %%
+pd.set_option("display.max_colwidth", 400)
+decided = [d for d in decisions if d.verdict != "open"]
+pd.DataFrame(
+    {
+        "claim": [f"{d.claim.label}: {d.claim.statement}" for d in decided],
+        "paper": [d.paper for d in decided],
+        "ours": [d.ours for d in decided],
+        "verdict": [d.verdict for d in decided],
+        "evidence": [d.evidence for d in decided],
+        "notebook": [d.claim.notebook for d in decided],
+    }
+)
+
+# %%
+assert decided, "no claim has been decided yet; run `make reproduce`"
+
+# %% tags=["nbval-ignore-output"]
+provenance()

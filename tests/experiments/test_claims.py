@@ -1,0 +1,223 @@
+"""Rules over results decide claims, with an interval over encoder seeds."""
+
+import math
+
+import pandas as pd
+import pytest
+from sample_claims import FOUR, HALF, REPORTED, claim, decided, rule, table_of
+from sample_records import results_table
+from scipy import stats
+
+from weince_lib.evaluation import Interval
+from weince_lib.experiments import PROFILES, ConfigError
+from weince_lib.experiments.claims import (
+    STRENGTH,
+    Ours,
+    decide,
+    describe,
+    interval_of,
+    measure,
+    per_seed,
+    verdict_of,
+)
+from weince_lib.experiments.config import parse
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "verdict"),
+    [
+        ("above", 91.5 - HALF - 0.01, "supported"),
+        ("above", 91.5 - HALF + 0.01, "inconclusive"),
+        ("above", 91.5 + HALF - 0.01, "inconclusive"),
+        ("above", 91.5 + HALF + 0.01, "contradicted"),
+        ("below", 91.5 - HALF - 0.01, "contradicted"),
+        ("below", 91.5 - HALF + 0.01, "inconclusive"),
+        ("below", 91.5 + HALF - 0.01, "inconclusive"),
+        ("below", 91.5 + HALF + 0.01, "supported"),
+        ("at-most", 91.5, "supported"),
+        ("at-most", 91.49, "contradicted"),
+    ],
+)
+def test_rule_compares_the_interval_with_the_value(kind, value, verdict):
+    decision = decided(rule(kind, value), table_of(FOUR))
+    assert decision.verdict == verdict
+    assert decision.ours == f"accuracy: 91.50 [{91.5 - HALF:.2f}, {91.5 + HALF:.2f}]"
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"), [(0.9, "supported"), (1.6, "inconclusive"), (2.5, "contradicted")]
+)
+def test_difference_is_paired_by_encoder_seed(value, verdict):
+    # Seeds differ by 10 and more, losses by 1.4 to 1.8: only pairing sees the difference.
+    infonce = {7: 60.0, 21: 70.0, 63: 80.0, 84: 90.0}
+    gains = {7: 1.4, 21: 1.8, 63: 1.5, 84: 1.7}
+    weince = {seed: infonce[seed] + gains[seed] for seed in infonce}
+    table = pd.concat([table_of(weince), table_of(infonce, loss="infonce", key="f" * 16)])
+    decision = decided(rule("difference-above", value, loss="weince"), table)
+    assert decision.verdict == verdict
+    known = stats.ttest_rel(list(weince.values()), list(infonce.values())).confidence_interval()
+    assert decision.ours == f"accuracy: 1.60 [{known.low:.2f}, {known.high:.2f}]"
+    assert decision.records == ("0123456789abcdef", "f" * 16)
+    assert decision.evidence == "quick, digits, resnet-small, 4 encoder seeds"
+
+
+def test_difference_takes_the_loss_named_against():
+    rows = [table_of(FOUR), table_of({s: v - 1 for s, v in FOUR.items()}, loss="weince-release")]
+    rows.append(table_of({s: v + 5 for s, v in FOUR.items()}, loss="infonce"))
+    ours = rule("difference-above", 0.5, loss="weince")
+    assert decided(ours | {"against": "weince-release"}, pd.concat(rows)).ours == "accuracy: 1"
+    assert decided(ours, pd.concat(rows)).ours == "accuracy: -5"
+
+
+def test_difference_without_the_other_loss_is_open():
+    ours = rule("difference-above", 0.0, loss="weince")
+    assert decided(ours, table_of(FOUR)).verdict == "open"
+    assert decided(ours, table_of(FOUR, loss="infonce")).verdict == "open"
+
+
+def test_difference_without_a_shared_seed_gives_no_verdict():
+    # What is there while runs are still to be made, in any order.
+    table = pd.concat([table_of({7: 91.0}), table_of({21: 90.0}, loss="infonce")])
+    decision = decided(rule("difference-above", 0.0, loss="weince"), table)
+    assert decision.verdict in ("open", "inconclusive")
+
+
+def test_difference_counts_the_seeds_it_compares():
+    table = pd.concat([table_of(FOUR), table_of({7: 89.0, 21: 88.0}, loss="infonce")])
+    decision = decided(rule("difference-above", 0.0, loss="weince"), table)
+    assert decision.evidence == "quick, digits, resnet-small, 2 encoder seeds"
+
+
+@pytest.mark.parametrize("kind", ["above", "below"])
+@pytest.mark.parametrize("value", [0.0, 100.0])
+def test_one_seed_gives_no_verdict(kind, value):
+    replicates = [{"replicate": n, "value": 90.0 + n} for n in range(1, 6)]
+    for rows in (replicates, replicates[:1]):
+        decision = decided(rule(kind, value), results_table(*rows))
+        assert decision.verdict == "inconclusive"
+        assert "[" not in decision.ours
+        assert decision.evidence.endswith(", 1 encoder seed")
+
+
+def test_one_pair_of_runs_gives_no_verdict():
+    table = pd.concat([table_of({7: 95.0}), table_of({7: 90.0}, loss="infonce")])
+    decision = decided(rule("difference-above", 0.0, loss="weince"), table)
+    assert decision.verdict == "inconclusive"
+    assert decision.ours == "accuracy: 5"
+
+
+def test_replicates_are_averaged_within_an_encoder_first():
+    # Taken as twelve values, the probe seeds would make the interval far too short.
+    rows = [
+        {"seed": seed, "replicate": n, "value": mean + offset}
+        for seed, mean in FOUR.items()
+        for n, offset in enumerate((-0.75, 0.25, 0.5), start=1)
+    ]
+    table = results_table(*rows)
+    assert per_seed(table) == FOUR
+    interval = interval_of(table)
+    assert (interval.mean, interval.n) == (91.5, 4)
+    assert interval.half_width == pytest.approx(HALF, rel=1e-12)
+
+
+def test_exact_check_decides_with_one_row():
+    row = {
+        "experiment": "check-05_weince_loss",
+        "dataset": math.nan,
+        "encoder": math.nan,
+        "loss": math.nan,
+        "seed": math.nan,
+        "metric": "gap",
+        "split": "",
+        "value": 2e-7,
+    }
+    where = {"experiment": "check-05_weince_loss", "metric": "gap"}
+    ours = {"rule": "at-most", "value": 1e-6, "quantity": "gap", "where": where}
+    decision = decided(ours, results_table(row))
+    assert (decision.verdict, decision.ours) == ("supported", "gap: 2e-07")
+    assert decision.evidence == "quick, computed in place"
+    assert decided(ours | {"value": 1e-7}, results_table(row)).verdict == "contradicted"
+
+
+def test_single_row_brings_its_own_interval():
+    row = {"metric": "shape", "value": -0.4, "low": -0.5, "high": -0.3}
+    ours = rule("below", 0.0) | {"quantity": "shape", "where": {"metric": "shape"}}
+    decision = decided(ours, results_table(row))
+    assert (decision.verdict, decision.ours) == ("supported", "shape: -0.40 [-0.50, -0.30]")
+    wide = results_table(row | {"high": 0.1})
+    assert decided(ours, wide).verdict == "inconclusive"
+
+
+@pytest.mark.parametrize("value", [-1.0, 0.0, 1.0])
+@pytest.mark.parametrize("kind", ["above", "below", "difference-above"])
+def test_without_an_interval_only_an_exact_check_decides(kind, value):
+    ours = parse(Ours, rule(kind, value))
+    assert verdict_of(ours, Interval(0.5, math.nan, math.nan, 1)) == "inconclusive"
+
+
+def test_two_checks_of_other_settings_do_not_stop_the_list():
+    # One notebook run twice, with another parameter the second time; checks have no seed.
+    rows = [{"seed": math.nan, "key": key, "value": 1e-7} for key in ("a" * 16, "b" * 16)]
+    decision = decided(rule("at-most", 1e-6), results_table(*rows))
+    assert decision.verdict in ("supported", "open")
+
+
+def test_claim_without_a_rule_is_open():
+    decision = decided(None, table_of(FOUR))
+    assert (decision.verdict, decision.ours, decision.records) == ("open", "", ())
+
+
+def test_claim_without_rows_is_open():
+    for table in (results_table(), table_of(FOUR, metric="recall_at_1")):
+        decision = decided(rule("above", 0.0), table)
+        assert (decision.verdict, decision.ours, decision.evidence) == ("open", "", "")
+
+
+def test_strongest_profile_with_rows_decides():
+    assert STRENGTH == ("paper", "cpu", "quick")
+    assert set(STRENGTH) == set(PROFILES)
+    strong = {seed: value - 50 for seed, value in FOUR.items()}
+    tables = {"paper": results_table(), "cpu": table_of(strong), "quick": table_of(FOUR)}
+    decision = decide(claim(rule("above", 80.0)), tables, REPORTED)
+    assert decision.verdict == "contradicted"
+    assert decision.evidence.startswith("cpu, ")
+    weak = {"paper": results_table(), "cpu": results_table(), "quick": table_of(FOUR)}
+    assert decide(claim(rule("above", 80.0)), weak, REPORTED).evidence.startswith("quick, ")
+
+
+def test_verdict_names_data_encoder_and_seeds():
+    assert describe("cpu", table_of(FOUR)) == "cpu, digits, resnet-small, 4 encoder seeds"
+    assert describe("cpu", table_of({7: 1.0})) == "cpu, digits, resnet-small, 1 encoder seed"
+    both = pd.concat([table_of(FOUR), table_of({7: 1.0}, dataset="fashion-mnist")])
+    assert describe("cpu", both) == "cpu, digits, fashion-mnist, resnet-small, 4 encoder seeds"
+
+
+def test_records_behind_a_verdict_are_named_once():
+    rows = [
+        {"seed": seed, "key": f"{seed:016d}", "replicate": n, "value": 90.0 + seed / 100}
+        for seed in (7, 21)
+        for n in (1, 2)
+    ]
+    decision = decided(rule("above", 0.0), results_table(*rows))
+    assert decision.records == (f"{7:016d}", f"{21:016d}")
+
+
+@pytest.mark.parametrize("name", ["splt", "profile", "SPLIT"])
+def test_selecting_by_an_unknown_column_is_an_error_that_names_it(name):
+    ours = parse(Ours, rule("above", 0.0) | {"where": {name: "test"}})
+    with pytest.raises((KeyError, ConfigError), match=name):
+        measure(ours, table_of(FOUR))
+
+
+def test_every_column_can_select():
+    rows = [
+        {"seed": 7, "replicate": 1, "temperature": 0.5, "value": 1.0},
+        {"seed": 21, "replicate": 2, "temperature": 0.2, "value": 2.0},
+    ]
+    # As in a table read back, where checks have no seed.
+    table = results_table(*rows, {"seed": math.nan, "temperature": math.nan, "value": 3.0})
+    for where in ({"seed": "21"}, {"replicate": "2"}, {"temperature": "0.2"}):
+        ours = parse(Ours, rule("above", 0.0) | {"where": where})
+        measured = measure(ours, table)
+        assert measured is not None, where
+        assert measured[0].mean == 2.0

@@ -1,0 +1,71 @@
+"""Where things are, whatever the working directory."""
+
+from pathlib import Path
+
+import pytest
+
+import weince_lib
+from weince_lib.experiments import paths
+
+CHECKOUT = Path(weince_lib.__file__).resolve().parents[1]
+NAMED = {
+    "WEINCE_RUNS": paths.runs,
+    "WEINCE_RESULTS": paths.results,
+    "WEINCE_FIGURES": paths.figures,
+}
+
+
+@pytest.fixture
+def companion(tmp_path, monkeypatch):
+    """A companion somewhere else, with nothing in it yet."""
+    home = tmp_path / "companion"
+    (home / "notebooks" / "source").mkdir(parents=True)
+    monkeypatch.setenv("WEINCE_HOME", str(home))
+    for name in NAMED:
+        monkeypatch.delenv(name)
+    return home
+
+
+def test_root_is_the_checkout():
+    assert paths.root() == CHECKOUT
+    assert paths.notebooks() == CHECKOUT / "notebooks"
+    assert paths.reported() == CHECKOUT / "paper" / "reported"
+
+
+def test_everything_lies_below_a_named_home(companion):
+    assert paths.root() == companion
+    assert paths.notebooks() == companion / "notebooks"
+    assert paths.runs() == companion / "runs"
+    assert paths.results() == companion / "paper" / "results"
+    assert paths.figures() == companion / "figures"
+    assert paths.reported() == companion / "paper" / "reported"
+
+
+@pytest.mark.parametrize("variable", NAMED)
+def test_generated_folders_can_be_named_one_by_one(variable, companion, tmp_path, monkeypatch):
+    monkeypatch.setenv(variable, str(tmp_path / "mine"))
+    for name, folder in NAMED.items():
+        assert (folder() == tmp_path / "mine") == (name == variable)
+
+
+@pytest.mark.parametrize("variable", ["WEINCE_HOME", *NAMED])
+def test_paths_do_not_depend_on_the_working_directory(variable, companion, tmp_path, monkeypatch):
+    # A kernel runs in notebooks/ and the command that started it elsewhere: both must agree.
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(variable, "companion" if variable == "WEINCE_HOME" else "mine")
+    folders = (paths.root, paths.runs, paths.results, paths.figures)
+    if variable == "WEINCE_HOME":
+        # There is nothing else a relative home could start from; it has to be absolute at once.
+        assert all(folder().is_absolute() for folder in folders)
+        return
+    here = [folder() for folder in folders]
+    assert all(folder.is_absolute() for folder in here)
+    monkeypatch.chdir(companion / "notebooks")
+    assert [folder() for folder in folders] == here
+
+
+def test_a_home_without_notebooks_is_named_with_the_mend(tmp_path, monkeypatch):
+    monkeypatch.setenv("WEINCE_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(FileNotFoundError, match="WEINCE_HOME") as caught:
+        paths.root()
+    assert str(tmp_path / "nowhere") in str(caught.value)

@@ -1,0 +1,337 @@
+"""The ``weince`` command: what it prints, its exit codes, and one line for bad input."""
+
+import re
+
+import nbformat
+import pytest
+from click.testing import CliRunner
+
+from weince_lib import __version__
+from weince_lib.cli import main
+from weince_lib.experiments import PROFILES, Metric, load_results, notebooks, store
+from weince_lib.experiments.config import profile_stamp
+
+NOTEBOOK = """\
+# %% tags=["parameters"]
+seed = 7
+loss = "weince"
+
+# %%
+if seed > 50:
+    raise ValueError(f"seed {seed} is too large")
+print(seed, loss)
+"""
+CLAIMS = """
+[[claim]]
+id = "accuracy-is-high"
+label = "Table 2"
+section = "4.1"
+notebook = "01_tiny"
+statement = "Accuracy is high."
+doubt = "On digits it always is."
+paper = {table = "2", loss = "infonce"}
+[claim.ours]
+rule = "above"
+value = 50
+quantity = "accuracy, %"
+where = {metric = "linear_accuracy", split = "test"}
+
+[[claim]]
+id = "it-converges"
+label = "Theorem 2.2"
+section = "2"
+notebook = "02_extreme_values"
+statement = "It converges."
+"""
+REPORTED = """\
+table,dataset,encoder,loss,metric,value,ci95,source
+2,STL10,resnet18,infonce,linear_accuracy,76.54,0.32,published
+"""
+
+
+@pytest.fixture(autouse=True)
+def companion(tmp_path, monkeypatch):
+    """A companion with one small notebook and two claims; the checkout stays out of reach."""
+    home = tmp_path / "companion"
+    (home / "notebooks" / "source").mkdir(parents=True)
+    (home / "notebooks" / "source" / "01_tiny.py").write_text(NOTEBOOK)
+    (home / "paper" / "reported").mkdir(parents=True)
+    (home / "paper" / "reported" / "reported.csv").write_text(REPORTED)
+    (home / "paper" / "claims.toml").write_text(CLAIMS)
+    monkeypatch.setenv("WEINCE_HOME", str(home))
+    for name in ("RUNS", "RESULTS", "FIGURES"):
+        monkeypatch.setenv(f"WEINCE_{name}", str(tmp_path / name.lower()))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    return home
+
+
+@pytest.fixture
+def no_execution(monkeypatch):
+    """Papermill replaced by a stand-in that keeps the parameters it was called with."""
+    calls = []
+
+    def execute(source, target, **given):
+        calls.append(given)
+
+    monkeypatch.setattr("papermill.execute_notebook", execute)
+    return calls
+
+
+def weince(*words):
+    return CliRunner().invoke(main, words)
+
+
+def one_line_error(result, *words, code=1):
+    """Assert that a command failed with one line on stderr that holds all the words."""
+    assert result.exit_code == code, result.output
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith("Error: ")
+    for word in words:
+        assert word in result.stderr
+
+
+def save_run(seed, value, profile="quick"):
+    labels = {
+        "profile": profile_stamp(profile),
+        "dataset": "digits",
+        "encoder": "resnet-small",
+        "loss": "infonce",
+        "temperature": 0.5,
+        "seed": seed,
+    }
+    metrics = [Metric("linear_accuracy", value, "test", 1)]
+    return store.save("vision", {"seed": seed}, metrics, labels=labels, started=0.0)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], *([n, "--help"] for n in main.commands)])
+def test_help_is_there_for_every_command(words):
+    result = weince(*words)
+    assert result.exit_code == 0
+    assert result.output.startswith("Usage: ")
+
+
+def test_help_lists_the_commands():
+    assert {"run", "notebooks", "collect", "claims", "lock"} <= main.commands.keys()
+    output = weince("--help").output
+    for name, command in main.commands.items():
+        assert re.search(rf"^  {name} +\w", output, re.MULTILINE)
+        assert command.help
+
+
+def test_version():
+    result = weince("--version")
+    assert result.exit_code == 0
+    assert result.output.strip().endswith(__version__)
+
+
+@pytest.mark.parametrize("words", [["rnu"], ["claims", "--porfile", "quick"], ["run"]])
+def test_unknown_command_option_or_missing_argument_is_a_usage_error(words):
+    result = weince(*words)
+    assert result.exit_code == 2
+    assert "Usage: " in result.stderr
+
+
+def test_run_with_a_misspelt_parameter_is_one_line(no_execution, tmp_path):
+    result = weince("run", "01_tiny", "-p", "sede", "3")
+    one_line_error(result, "01_tiny", "'sede'", "did you mean 'seed'?", "seed, loss")
+    assert no_execution == []
+    assert not (tmp_path / "runs").exists()
+
+
+def test_run_of_an_unknown_notebook_is_one_line(no_execution):
+    one_line_error(weince("run", "99_tiny"), "'99_tiny'", "known: 01_tiny")
+    assert no_execution == []
+
+
+def test_run_without_a_companion_is_one_line(no_execution, tmp_path, monkeypatch):
+    monkeypatch.setenv("WEINCE_HOME", str(tmp_path / "nowhere"))
+    one_line_error(weince("run", "01_tiny"), "nowhere", "WEINCE_HOME")
+
+
+def test_run_with_half_a_parameter_is_a_usage_error(no_execution):
+    result = weince("run", "01_tiny", "-p", "seed")
+    assert result.exit_code == 2
+    assert "requires 2 arguments" in result.stderr
+    assert no_execution == []
+
+
+@pytest.mark.parametrize("named", ["01_tiny", "01_tiny.ipynb", "notebooks/source/01_tiny.py"])
+def test_run_passes_typed_parameters_and_prints_the_copy(no_execution, tmp_path, named):
+    result = weince("run", named, "-p", "seed", "21", "-p", "loss", "infonce", "--timeout", "5")
+    assert result.exit_code == 0, result.output
+    target = tmp_path / "runs" / "notebooks" / "01_tiny--loss=infonce,seed=21.ipynb"
+    assert result.stdout.strip() == str(target)
+    assert nbformat.read(target, as_version=4).cells
+    (call,) = no_execution
+    assert call["parameters"] == {"seed": 21, "loss": "infonce"}
+    assert call["execution_timeout"] == 5
+    assert call["progress_bar"] is False
+
+
+def test_run_without_a_time_limit(no_execution):
+    weince("run", "01_tiny", "--timeout", "0")
+    # What nbclient takes for no limit.
+    assert no_execution[0]["execution_timeout"] == -1
+
+
+def test_run_writes_where_it_is_told(no_execution, tmp_path):
+    result = weince("run", "01_tiny", "-o", "mine/copy.ipynb")
+    target = tmp_path / "elsewhere" / "mine" / "copy.ipynb"
+    assert result.stdout.strip() == str(target)
+    assert target.exists()
+
+
+def test_run_that_fails_is_one_line_and_keeps_the_earlier_copy(tmp_path):
+    # The one test here that starts a kernel.
+    copy = tmp_path / "copy.ipynb"
+    copy.write_text("old")
+    result = weince("run", "01_tiny", "-p", "seed", "99", "-o", str(copy))
+    one_line_error(result, "01_tiny", "ValueError", "seed 99 is too large")
+    assert copy.read_text() == "old"
+    failed = nbformat.read(tmp_path / "copy.failed.ipynb", as_version=4)
+    errors = [o for c in failed.cells for o in c.get("outputs", []) if o.output_type == "error"]
+    assert "seed 99 is too large" in [error.evalue for error in errors]
+
+
+@pytest.mark.parametrize("name", ["CellTimeoutError", "DeadKernelError"])
+def test_run_out_of_time_or_memory_is_one_line(monkeypatch, name):
+    import nbclient.exceptions
+
+    def execute(*args, **given):
+        raise getattr(nbclient.exceptions, name)("the kernel is gone")
+
+    monkeypatch.setattr("papermill.execute_notebook", execute)
+    one_line_error(weince("run", "01_tiny"), "01_tiny")
+
+
+def test_notebooks_rebuilds_all_or_those_named(no_execution, companion):
+    (companion / "notebooks" / "source" / "02_next.py").write_text(NOTEBOOK)
+    result = weince("notebooks", "02_next")
+    assert result.stdout.split() == [str(companion / "notebooks" / "02_next.ipynb")]
+    result = weince("notebooks")
+    names = [str(companion / "notebooks" / f"{name}.ipynb") for name in notebooks.names()]
+    assert result.stdout.split() == names
+    assert [call["parameters"] for call in no_execution] == [{}] * 3
+
+
+def test_notebooks_of_an_unknown_name_is_one_line_before_anything_runs(no_execution):
+    one_line_error(weince("notebooks", "01_tiny", "99_tiny"), "'99_tiny'", "01_tiny")
+    assert no_execution == []
+
+
+def test_collect_writes_the_table_and_says_so(tmp_path):
+    made = [save_run(seed, 90.0) for seed in (7, 21)]
+    save_run(63, 90.0, profile="cpu")
+    result = weince("collect")
+    assert result.exit_code == 0
+    assert result.stdout == f"{tmp_path / 'results' / 'quick.csv'}: 2 records\n"
+    assert result.stderr == ""
+    assert sorted(load_results("quick")["key"]) == sorted(record.key for record in made)
+
+
+def test_collect_of_a_profile(tmp_path):
+    record = save_run(63, 90.0, profile="cpu")
+    result = weince("collect", "--profile", "cpu")
+    assert result.stdout == f"{tmp_path / 'results' / 'cpu.csv'}: 1 records\n"
+    assert list(load_results("cpu")["key"]) == [record.key]
+
+
+def test_collect_of_records_given():
+    records = [save_run(seed, 90.0) for seed in (7, 21)]
+    result = weince("collect", str(records[1].path))
+    assert result.exit_code == 0
+    assert list(load_results("quick")["key"]) == [records[1].key]
+
+
+def test_collect_names_a_damaged_record_skips_and_keeps_it():
+    good, bad = save_run(7, 90.0), save_run(21, 91.0)
+    bad.path.write_text("{")
+    result = weince("collect")
+    assert result.exit_code == 0
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("skipped: ")
+    assert str(bad.path) in line
+    assert "JSON" in line
+    assert bad.path.read_text() == "{"
+    assert list(load_results("quick")["key"]) == [good.key]
+
+
+@pytest.mark.parametrize("command", ["collect", "claims"])
+def test_unknown_profile_is_one_line_with_the_known_ones(command, tmp_path):
+    one_line_error(weince(command, "--profile", "qiuck"), "'qiuck'", *PROFILES)
+    assert not (tmp_path / "results").exists()
+
+
+def test_claims_prints_claim_both_values_verdict_and_records():
+    records = [save_run(seed, value) for seed, value in ((7, 90.0), (21, 91.0), (63, 92.0))]
+    weince("collect")
+    result = weince("claims")
+    assert result.exit_code == 0
+    text = " ".join(result.stdout.split())
+    assert text.startswith("supported Table 2: accuracy-is-high")
+    assert "claim Accuracy is high." in text
+    assert "paper 76.54 ± 0.32" in text
+    # t(0.975, 2) = 4.3027; half the interval is 4.3027 / sqrt(3).
+    assert (
+        "ours accuracy, %: 91.00 [88.52, 93.48] (quick, digits, resnet-small, 3 encoder seeds)"
+        in text
+    )
+    assert "doubt On digits it always is." in text
+    assert "notebook 01_tiny" in text
+    for record in records:
+        assert record.key in text
+    assert "it-converges" not in text
+    assert text.endswith("2 claims: 1 supported, 1 open")
+    assert max(map(len, result.stdout.splitlines())) <= 96
+
+
+def test_claims_lists_open_ones_when_asked():
+    assert "it-converges" not in weince("claims").stdout
+    result = weince("claims", "--all")
+    assert re.search(r"^open +Theorem 2\.2: it-converges$", result.stdout, re.MULTILINE)
+    assert result.stdout.endswith("2 claims: 2 open\n")
+
+
+def test_claims_of_one_profile():
+    for seed in (7, 21, 63):
+        save_run(seed, 90.0 + seed / 100, profile="cpu")
+    weince("collect", "--profile", "cpu")
+    assert "1 supported" in weince("claims", "--profile", "cpu").stdout
+    assert "2 open" in weince("claims", "--profile", "quick").stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('rule = "above"', 'rule = "over"', ["'over'", "above"]),
+        ("split =", "splt =", ["splt"]),
+        ('section = "2"', "", ["section"]),
+        ("[[claim]]", "[[claim", ["claims.toml"]),
+    ],
+    ids=["rule", "column", "missing", "syntax"],
+)
+def test_mistake_in_the_list_of_claims_is_one_line(companion, old, new, words):
+    path = companion / "paper" / "claims.toml"
+    path.write_text(CLAIMS.replace(old, new))
+    save_run(7, 90.0)
+    weince("collect")
+    one_line_error(weince("claims"), *words)
+
+
+def test_lock_writes_exact_versions_in_order(tmp_path):
+    target = tmp_path / "pins.txt"
+    result = weince("lock", "-o", str(target))
+    assert result.exit_code == 0
+    comment, *pins = target.read_text().splitlines()
+    assert comment.startswith("# ")
+    assert all(re.fullmatch(r"[a-z0-9-]+==[^\s=]+", pin) for pin in pins)
+    names = [pin.partition("==")[0] for pin in pins]
+    assert names == sorted(set(names))
+    assert {"torch", "numpy", "scipy", "click", "scikit-learn"} <= set(names)
+    assert not {"weince-lib", "pip"} & set(names)
+    assert not [name for name in names if name.startswith("nvidia-")]
+    assert f"{len(pins)} packages" in result.stdout

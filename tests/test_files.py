@@ -1,0 +1,139 @@
+"""Files are replaced whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from weince_lib import files
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    """Restore the process's umask after a test that changes it."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir())
+
+
+def test_the_new_file_appears_only_when_the_block_ends(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "er" / "record.json"
+    with files.replacing(path) as aside:
+        aside.write_bytes(b"\x00new\r\n")
+        assert not path.exists()
+    assert path.read_bytes() == b"\x00new\r\n"
+    assert names(path.parent) == ["record.json"]
+
+
+def test_an_existing_file_is_old_until_it_is_new(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    path.write_text("old and longer than the new one")
+    with files.replacing(path) as aside:
+        aside.write_text("new")
+        assert path.read_text() == "old and longer than the new one"
+    assert path.read_text() == "new"
+    assert names(tmp_path) == ["record.json"]
+
+
+@pytest.mark.parametrize("crash", [RuntimeError, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("existed", [True, False])
+def test_a_crash_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, crash: type[BaseException], existed: bool
+) -> None:
+    path = tmp_path / "record.json"
+    if existed:
+        path.write_text("old")
+        os.utime(path, ns=(1, 1))
+    with pytest.raises(crash), files.replacing(path) as aside:
+        aside.write_text("half of the ne")
+        raise crash
+    assert names(tmp_path) == (["record.json"] if existed else [])
+    if existed:
+        assert path.read_text() == "old"
+        assert path.stat().st_mtime_ns == 1
+
+
+def test_a_kill_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    path.write_text("old")
+    script = f"""
+import os, runpy, signal
+from pathlib import Path
+with runpy.run_path({files.__file__!r})["replacing"](Path({str(path)!r})) as aside:
+    aside.write_text("half of the ne")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    killed = subprocess.run([sys.executable, "-c", script], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert path.read_text() == "old"
+    # Nobody was left to remove the half; it stays hidden and in nobody's way.
+    assert [name for name in names(tmp_path) if not name.startswith(".")] == ["record.json"]
+    files.write_text(path, "new")
+    assert path.read_text() == "new"
+
+
+def test_a_failing_move_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "a-folder"
+    path.mkdir()
+    with pytest.raises(OSError), files.replacing(path) as aside:
+        aside.write_text("new")
+    assert names(tmp_path) == ["a-folder"]
+
+
+def test_the_temporary_file_is_a_hidden_neighbour_with_the_same_suffix(tmp_path: Path) -> None:
+    path = tmp_path / "figure.pdf"
+    with files.replacing(path) as aside:
+        # Beside it: only within one file system is the move atomic.
+        assert aside.parent == path.parent
+        assert aside.suffix == ".pdf"
+        # Hidden from a shell's and a reader's "*".
+        assert aside.name.startswith(".")
+
+
+def test_two_writers_do_not_share_a_temporary_file(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    with files.replacing(path) as first, files.replacing(path) as second:
+        assert first != second
+        first.write_text("first")
+        second.write_text("second")
+    # The inner block ended first, so the outer one's content is the last to arrive.
+    assert path.read_text() == "first"
+    assert names(tmp_path) == ["record.json"]
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_permissions_follow_the_umask(tmp_path: Path, umask: None, mask: int, mode: int) -> None:
+    os.umask(mask)
+    path = tmp_path / "record.json"
+    with files.replacing(path) as aside:
+        aside.write_text("new")
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert os.umask(mask) == mask  # reading the umask has not changed it
+
+
+def test_write_text_is_utf8_with_the_text_unchanged(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "table.csv"
+    files.write_text(path, "λ,β̂\n1,2\n")
+    assert path.read_bytes() == "λ,β̂\n1,2\n".encode()
+    files.write_text(path, "")
+    assert path.read_bytes() == b""
+
+
+def test_write_text_that_cannot_be_encoded_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    files.write_text(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        files.write_text(path, "half \ud800")
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["table.csv"]

@@ -1,0 +1,370 @@
+"""The checkout itself: its top level, environments, README and what must not be committed."""
+
+import re
+import shlex
+import subprocess
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+import torch
+import yaml
+from torch import nn
+
+import weince_lib
+from weince_lib.cli import main
+from weince_lib.experiments import notebooks
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+#: The top level as the design fixes it, with what git, packaging and citation need.
+TOP_LEVEL = {
+    ".ci",
+    ".gitignore",
+    "CITATION.cff",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "Snakefile",
+    "constraints.txt",
+    "environment.yml",
+    "figures",
+    "notebooks",
+    "paper",
+    "pyproject.toml",
+    "tests",
+    "weince_lib",
+}
+#: Packages that conda-forge calls something else.
+CONDA_NAMES = {"torch": "pytorch"}
+#: Packages that conda-forge does not have, so that pip installs them.
+NOT_ON_CONDA_FORGE = {"snakemake"}
+#: What an environment needs and pyproject.toml cannot name.
+TOOLS = {"python", "pip"}
+
+
+def tracked():
+    """Files that are in git or would be with the next commit."""
+    try:
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT,
+            capture_output=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout")
+    paths = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+    # A hidden notebook is one that is being executed; it moves into place when it is whole.
+    hidden = [path for path in paths if re.fullmatch(r"\..*\.ipynb", path.name)]
+    return [path for path in paths if path.is_file() and path not in hidden]
+
+
+def text_of(path):
+    """A file's text without its images, empty for a binary file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return ""
+    # Base64 holds every word sooner or later.
+    return re.sub(r'"image/png": "[^"]*"', "", text) if path.suffix == ".ipynb" else text
+
+
+def lower_bounds(requirements):
+    """``name>=version`` as a mapping; other requirements have no place here."""
+    found = {}
+    for requirement in requirements:
+        name, bound = re.fullmatch(r"([a-z0-9-]+)>=([0-9.]+)", requirement).groups()
+        found[name] = bound
+    return found
+
+
+def required(*extras):
+    """Lower bounds of the core dependencies and of extras, which may include each other."""
+    found = lower_bounds(PROJECT["dependencies"])
+    for extra in extras:
+        for requirement in PROJECT["optional-dependencies"][extra]:
+            included = re.fullmatch(rf"{PROJECT['name']}\[([a-z,]+)\]", requirement)
+            if included:
+                found |= required(*included[1].split(","))
+            else:
+                found |= lower_bounds([requirement])
+    return found
+
+
+def fenced(language):
+    """The code blocks of the README in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def command_lines():
+    """Command lines in the README: of its shell blocks, and of inline code that is one."""
+    lines = [line for block in fenced("(?:bash|sh|console)") for line in block.splitlines()]
+    lines += re.findall(r"(?<!`)`([^`\n]+)`(?!`)", README)
+    return [line.removeprefix("$ ").strip() for line in lines]
+
+
+# Found once: pytest shows each as a case of its own.
+WEINCE_LINES = [line for line in command_lines() if re.match(r"weince\s", line)]
+MAKE_LINES = [line for line in command_lines() if re.match(r"make\s", line)]
+
+
+def test_top_level_is_the_designs():
+    assert {path.relative_to(ROOT).parts[0] for path in tracked()} <= TOP_LEVEL
+    assert {name for name in TOP_LEVEL if not (ROOT / name).exists()} == set()
+
+
+def test_generated_folders_are_ignored():
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").split()
+    for folder in ("/runs/", "/.venv/", "/.snakemake/"):
+        assert folder in ignored
+
+
+@pytest.fixture(scope="module")
+def environment():
+    return yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+
+
+def conda_packages(environment):
+    return [entry for entry in environment["dependencies"] if isinstance(entry, str)]
+
+
+def pip_packages(environment):
+    (section,) = [entry for entry in environment["dependencies"] if isinstance(entry, dict)]
+    assert section.keys() == {"pip"}
+    return section["pip"]
+
+
+def test_environment_is_from_conda_forge_alone(environment):
+    assert environment["channels"][0] == "conda-forge"
+    # "nodefaults" is no channel: it takes the default ones away.
+    assert set(environment["channels"]) <= {"conda-forge", "nodefaults"}
+    assert not [entry for entry in conda_packages(environment) if "::" in entry]
+    assert environment["name"]
+
+
+def test_environment_pins_python_to_a_minor_version(environment):
+    (python,) = [e for e in conda_packages(environment) if re.match(r"python\b", e)]
+    version = re.fullmatch(r"python=(3\.\d+)", python)[1]
+    assert version == "3.12"
+    assert f"Programming Language :: Python :: {version}" in PROJECT["classifiers"]
+    least = PROJECT["requires-python"].removeprefix(">=")
+    assert [int(n) for n in version.split(".")] >= [int(n) for n in least.split(".")]
+
+
+def test_environment_is_in_step_with_pyproject(environment):
+    bounded = [e for e in conda_packages(environment) if re.split(r"[=<>]", e)[0] not in TOOLS]
+    from_pip = [e for e in pip_packages(environment) if not e.startswith("-")]
+    wanted = required("companion")
+    assert lower_bounds(from_pip).keys() == NOT_ON_CONDA_FORGE & wanted.keys()
+    expected = {
+        CONDA_NAMES.get(name, name): bound
+        for name, bound in wanted.items()
+        if name not in NOT_ON_CONDA_FORGE
+    }
+    assert lower_bounds(bounded) == expected
+    assert lower_bounds(from_pip).items() <= wanted.items()
+    listed = [re.split(r"[=<>]", entry)[0] for entry in conda_packages(environment)]
+    assert len(set(listed)) == len(listed)
+
+
+def test_environment_installs_the_package_itself(environment):
+    assert "pip" in conda_packages(environment)
+    (own,) = [entry for entry in pip_packages(environment) if entry.startswith("-")]
+    # pip reads these lines as a requirements file, which knows no --no-deps; what the package
+    # needs is there already, so that pip has nothing to add.
+    assert own == "-e ."
+
+
+def test_citation_names_this_work_the_paper_and_the_authors_code():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    # What the Citation File Format 1.2.0 requires, of the file and of a reference.
+    assert citation.keys() >= {"cff-version", "message", "title", "authors"}
+    assert citation["cff-version"] == "1.2.0"
+    cited = [citation["preferred-citation"], *citation["references"]]
+    for reference in cited:
+        assert reference.keys() >= {"type", "title", "authors"}
+        assert reference["authors"]
+    assert citation["preferred-citation"]["title"] == (
+        "When Softmax Fails at the Top: Extreme-Value Corrections for InfoNCE"
+    )
+    assert any(r["type"] == "software" and "repository-code" in r for r in citation["references"])
+    assert citation["version"] == PROJECT["version"] == weince_lib.__version__
+    assert citation["license"] == PROJECT["license"] == "MIT"
+    assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith("MIT License")
+
+
+def test_bare_library_needs_three_packages():
+    assert required().keys() == {"torch", "numpy", "scipy"}
+
+
+def test_library_files_are_short():
+    files = sorted((ROOT / "weince_lib").rglob("*.py"))
+    assert len(files) > 20
+    lengths = {str(f.relative_to(ROOT)): len(f.read_text("utf-8").splitlines()) for f in files}
+    assert {name: n for name, n in lengths.items() if n >= 350} == {}
+
+
+def test_no_file_is_large():
+    sizes = {str(path.relative_to(ROOT)): path.stat().st_size for path in tracked()}
+    assert {name: size for name, size in sizes.items() if size > 3_000_000} == {}
+
+
+# Put together here, so that this file does not hold what it looks for.
+REGISTRY = re.compile(
+    "|".join(
+        re.escape(".".join(parts))
+        for parts in (
+            ("pypi", "org"),
+            ("pythonhosted", "org"),
+            ("anaconda", "org"),
+            ("anaconda", "com"),
+            ("download", "pytorch", "org"),
+            ("registry", "npmjs", "org"),
+        )
+    )
+    + "|(?:index-url|trusted-host)"
+)
+HOME = re.compile(
+    rf"(?<![\w.])(?:/(?:home|Users|root)/\w|{re.escape(str(ROOT))}(?![\w-]))|[A-Z]:\\Users\\"
+)
+# Files that give such strings on purpose, to test that they are recognised.
+EXEMPT = {"tests/test_repository.py", "tests/notebooks/test_committed_notebooks.py"}
+
+
+@pytest.mark.parametrize("pattern", [REGISTRY, HOME], ids=["registry", "home"])
+def test_no_registry_and_no_home_is_named(pattern):
+    found = {}
+    for path in tracked():
+        name = path.relative_to(ROOT).as_posix()
+        if name not in EXEMPT:
+            found |= {f"{name}: {match[0]}": 1 for match in pattern.finditer(text_of(path))}
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["/home/ada/x", "at /root/x", "'/Users/ada'", r"C:\Users\ada", f"{ROOT}/runs"]
+)
+def test_homes_are_recognised(text):
+    assert HOME.search(text)
+    assert not HOME.search("see weince_lib/home/x and ./root/x")
+
+
+def make_targets():
+    return set(re.findall(r"^([a-z]+):(?!=)", MAKEFILE, re.MULTILINE))
+
+
+def test_makefile_has_the_designs_targets_each_with_a_line_of_help():
+    wanted = {"reproduce", "test", "lint", "notebooks", "lab", "help"}
+    assert wanted <= make_targets()
+    helped = set(re.findall(r"^([a-z]+):.*?## \S", MAKEFILE, re.MULTILINE))
+    assert wanted <= helped
+    phony = re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)[1].split()
+    assert set(phony) == make_targets()
+
+
+def test_make_help_lists_the_targets():
+    done = subprocess.run(
+        ["make", "--no-print-directory", "help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    listed = {line.split()[0] for line in done.stdout.splitlines()}
+    assert listed == make_targets()
+
+
+def test_continuous_integration_runs_the_tests():
+    script = ROOT / ".ci" / "run"
+    assert re.search(r"^make test$", script.read_text(encoding="utf-8"), re.MULTILINE)
+    assert script.stat().st_mode & 0o111
+
+
+def test_readme_names_the_two_commands_first():
+    first = fenced("bash")[0]
+    assert re.findall(r"^make (\w+)", first, re.MULTILINE) == ["reproduce", "test"]
+
+
+@pytest.mark.parametrize("line", MAKE_LINES)
+def test_make_commands_of_the_readme_have_a_target(line):
+    assert line.split()[1] in make_targets()
+
+
+def test_readme_shows_how_to_run_a_notebook():
+    assert any(line.startswith("weince run ") for line in WEINCE_LINES)
+
+
+@pytest.mark.parametrize("line", WEINCE_LINES)
+def test_weince_commands_of_the_readme_are_understood(line, monkeypatch):
+    monkeypatch.delenv("WEINCE_HOME", raising=False)
+    words = shlex.split(line, comments=True)[1:]
+    with click.Context(main, info_name="weince") as context:
+        command = main.get_command(context, words[0])
+        assert command is not None, f"no command {words[0]!r}"
+        try:
+            # Parses options and arguments, and runs nothing.
+            given = command.make_context(words[0], words[1:], parent=context).params
+        except click.exceptions.Exit:  # --help
+            return
+    if words[0] == "run":
+        name = notebooks.source_path(given["notebook"]).stem
+        notebooks.check_parameters(name, dict(given["given"]))
+
+
+def test_readme_settings_make_a_run():
+    from weince_lib.experiments import vision_config
+
+    checked = 0
+    for line in WEINCE_LINES:
+        words = shlex.split(line, comments=True)
+        if words[1:3] == ["run", "06_train_vision"]:
+            pairs = [words[i + 1 : i + 3] for i, word in enumerate(words) if word == "-p"]
+            given = {name: notebooks.parse_value(text) for name, text in pairs}
+            vision_config(given.pop("profile", "quick"), **given)
+            checked += 1
+    assert checked
+
+
+def test_training_step_of_the_readme_trains():
+    (block,) = [b for b in fenced("python") if "WEINCELoss" in b]
+    torch.manual_seed(0)
+    model = nn.Linear(6, 4)
+    before = model.weight.detach().clone()
+    batches = [(torch.randn(48, 6), torch.randn(48, 6)) for _ in range(3)]
+    z = []
+    hook = model.register_forward_hook(lambda module, given, out: z.append(out.detach()))
+    names = {
+        "model": model,
+        "optimizer": torch.optim.Adam(model.parameters(), lr=0.1),
+        "batches": batches,
+    }
+    exec(compile(block, "README.md", "exec"), names)
+    hook.remove()
+    assert len(z) == 2 * len(batches)
+    assert not torch.equal(model.weight, before)
+    expected = weince_lib.weince_loss(z[-2], z[-1], temperature=0.5)
+    torch.testing.assert_close(names["loss"].detach(), expected)
+
+
+def test_training_step_of_the_readme_is_ten_lines():
+    (block,) = [b for b in fenced("python") if "WEINCELoss" in b]
+    assert len([line for line in block.splitlines() if line.strip()]) <= 10
+
+
+def test_links_of_the_readme_lead_somewhere():
+    targets = re.findall(r"\]\((?!https?:|#)([^)\s]+)\)", README)
+    assert targets
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_readme_is_as_the_profiles_are():
+    from weince_lib.experiments import PROFILES
+
+    table = set(re.findall(r"^\| `([a-z]+)` \|", README, re.MULTILINE))
+    assert table == set(PROFILES)

@@ -1,0 +1,253 @@
+"""The two-view augmentation: distribution of its parameters, determinism, range, errors."""
+
+import itertools
+
+import pytest
+import torch
+import torchvision.transforms.v2.functional as tv
+from scipy import stats
+from torchvision.transforms import RandomResizedCrop
+
+from weince_lib.vision.augment import (
+    AUGMENTATIONS,
+    TwoViewAugment,
+    apply_parameters,
+    augmentation,
+    sample_boxes,
+    sample_parameters,
+)
+
+#: Seeded, so that a test either always passes or never does.
+LEVEL = 1e-3
+PAPER_SCALE, PAPER_RATIO = (0.08, 1.0), (3 / 4, 4 / 3)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def reference_boxes(n, height, width, scale, ratio):
+    image = torch.empty(1, height, width)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(11)
+        boxes = [RandomResizedCrop.get_params(image, list(scale), list(ratio)) for _ in range(n)]
+    return torch.tensor(boxes)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "scale"),
+    [(28, 28, PAPER_SCALE), (8, 8, (0.4, 1.0)), (20, 48, (0.5, 1.0))],
+    ids=["paper", "digits", "often-central"],
+)
+def test_crop_boxes_have_torchvisions_distribution(height, width, scale):
+    ours = sample_boxes(4000, height, width, scale, PAPER_RATIO, generator())
+    theirs = reference_boxes(4000, height, width, scale, PAPER_RATIO)
+    top, left, h, w = ours.unbind(1)
+    assert bool(((h >= 1) & (w >= 1) & (top >= 0) & (left >= 0)).all())
+    assert bool(((top + h <= height) & (left + w <= width)).all())
+    for name, statistic in {
+        "top": lambda b: b[:, 0],
+        "left": lambda b: b[:, 1],
+        "height": lambda b: b[:, 2],
+        "width": lambda b: b[:, 3],
+        "area": lambda b: b[:, 2] * b[:, 3],
+        "aspect": lambda b: b[:, 3] / b[:, 2],
+        "room below": lambda b: height - b[:, 0] - b[:, 2],
+    }.items():
+        test = stats.ks_2samp(statistic(ours).numpy(), statistic(theirs).numpy(), method="asymp")
+        assert test.pvalue > LEVEL, name
+
+
+def test_crop_boxes_have_torchvisions_joint_distribution():
+    # Four by four pixels leave few boxes, so that whole boxes can be counted and compared.
+    ours = sample_boxes(6000, 4, 4, PAPER_SCALE, PAPER_RATIO, generator(5))
+    theirs = reference_boxes(6000, 4, 4, PAPER_SCALE, PAPER_RATIO)
+    boxes, place = torch.cat([ours, theirs]).unique(dim=0, return_inverse=True)
+    table = torch.stack([half.bincount(minlength=len(boxes)) for half in place.split(6000)])
+    table = table[:, table.sum(dim=0) >= 20]
+    assert table.shape[1] > 20
+    assert stats.chi2_contingency(table.numpy()).pvalue > LEVEL
+
+
+@pytest.mark.parametrize(("height", "width"), [(4, 64), (64, 4), (7, 7)])
+def test_central_crop_when_no_draw_fits(height, width):
+    # No box of 90 % of a 4 x 64 image is as compact as the paper's ratios ask, and none of a square
+    # image is twice as wide as high: all ten draws fail.
+    ratio = (2.0, 2.0) if height == width else PAPER_RATIO
+    ours = sample_boxes(5, height, width, (0.9, 1.0), ratio, generator())
+    theirs = reference_boxes(5, height, width, (0.9, 1.0), ratio)
+    assert torch.equal(ours, theirs)
+
+
+def test_parameters_have_the_stated_distribution():
+    n = 20_000
+    p = sample_parameters(TwoViewAugment(), n, 28, 28, generator(2))
+    probabilities = {"flipped": 0.5, "jittered": 0.8, "grey": 0.2}
+    for name, probability in probabilities.items():
+        successes = int(getattr(p, name).sum())
+        assert stats.binomtest(successes, n, probability).pvalue > LEVEL, name
+    for place, (low, high) in enumerate([(0.2, 1.8)] * 3 + [(-0.2, 0.2)]):
+        test = stats.kstest(p.factors[:, place].numpy(), stats.uniform(low, high - low).cdf)
+        assert test.pvalue > LEVEL, place
+    digits = p.order @ torch.tensor([64, 16, 4, 1])
+    expected = {a * 64 + b * 16 + c * 4 + d for a, b, c, d in itertools.permutations(range(4))}
+    orders, counts = digits.unique(return_counts=True)
+    assert set(orders.tolist()) == expected
+    assert stats.chisquare(counts.numpy()).pvalue > LEVEL
+    # Parameters of one image say nothing about each other.
+    columns = [p.flipped, p.jittered, p.grey, p.boxes[:, 2], *p.factors.T, p.order[:, 0]]
+    correlation = torch.corrcoef(torch.stack([column.double() for column in columns]))
+    assert float((correlation - torch.eye(len(columns))).abs().max()) < 4.5 / n**0.5
+
+
+def test_strong_jitter_never_gets_a_negative_factor():
+    augment = TwoViewAugment(brightness=1.5, contrast=1.5, saturation=1.5)
+    factors = sample_parameters(augment, 5000, 8, 8, generator()).factors[:, :3]
+    assert float(factors.min()) >= 0.0
+    assert float(factors.max()) > 2.4
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_view_equals_torchvisions_transforms_in_sequence(channels):
+    images = torch.rand(30, channels, 16, 16, generator=generator(1))
+    p = sample_parameters(TwoViewAugment(), 30, 16, 16, generator(4))
+    operations = (tv.adjust_brightness, tv.adjust_contrast, tv.adjust_saturation, tv.adjust_hue)
+    expected = []
+    for k, image in enumerate(images):
+        view = tv.resized_crop(image, *p.boxes[k].tolist(), [16, 16], antialias=True)
+        if p.flipped[k]:
+            view = tv.horizontal_flip(view)
+        if p.jittered[k]:
+            for place in p.order[k].tolist():
+                view = operations[place](view, float(p.factors[k, place]))
+        if p.grey[k]:
+            view = tv.rgb_to_grayscale(view, channels)
+        expected.append(view)
+    found = apply_parameters(images, p, (16, 16))
+    torch.testing.assert_close(found, torch.stack(expected), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (3, 10, 14)])
+def test_views_are_float32_in_the_unit_range(shape):
+    images = torch.randint(0, 256, (64, *shape), dtype=torch.uint8, generator=generator())
+    for view in TwoViewAugment()(images, generator()):
+        assert view.dtype == torch.float32
+        assert view.shape == images.shape
+        assert 0.0 <= float(view.min()) < float(view.max()) <= 1.0
+
+
+def test_white_stays_within_the_range():
+    # The rounded weights of a shrunk pixel may sum to more than 1.
+    white = torch.full((256, 3, 28, 28), 255, dtype=torch.uint8)
+    augment = TwoViewAugment(jitter_probability=0.0, grayscale_probability=0.0, output_size=9)
+    view, _ = augment(white, generator())
+    assert float(view.max()) == 1.0
+    torch.testing.assert_close(view, torch.ones_like(view), atol=1e-6, rtol=0)
+
+
+def test_the_generator_decides_everything():
+    images = torch.rand(16, 3, 12, 12, generator=generator(9))
+    augment = TwoViewAugment()
+    source = generator(7)
+    first = augment(images, source)
+    state = source.get_state()
+    second = augment(images, source)
+    torch.manual_seed(123)  # the global generator has no say
+    again = generator(7)
+    assert all(map(torch.equal, first, augment(images, again)))
+    resumed = generator().set_state(state)
+    assert all(map(torch.equal, second, augment(images, resumed)))
+    assert not torch.equal(first[0], second[0])
+
+
+def test_views_and_images_differ_from_each_other():
+    same = torch.rand(1, 3, 16, 16, generator=generator()).expand(32, -1, -1, -1)
+    view0, view1 = TwoViewAugment()(same, generator())
+    assert not torch.isclose(view0, view1).flatten(1).all(dim=1).any()
+    assert len(view0.unique(dim=0)) == 32
+
+
+def test_uint8_and_float_images_give_the_same_views():
+    images = torch.randint(0, 256, (8, 3, 9, 9), dtype=torch.uint8, generator=generator())
+    views = TwoViewAugment()(images, generator(1))
+    scaled = TwoViewAugment()(images.float() / 255, generator(1))
+    for view, other in zip(views, scaled, strict=True):
+        torch.testing.assert_close(view, other, atol=1e-6, rtol=0)
+
+
+def test_everything_off_is_the_identity():
+    off = TwoViewAugment(
+        crop_scale=(1.0, 1.0),
+        crop_ratio=(1.0, 1.0),
+        flip_probability=0.0,
+        jitter_probability=0.0,
+        grayscale_probability=0.0,
+    )
+    images = torch.randint(0, 256, (5, 3, 8, 8), dtype=torch.uint8, generator=generator())
+    for view in off(images, generator()):
+        torch.testing.assert_close(view, images / 255, atol=1e-6, rtol=0)
+
+
+def test_grey_images_ignore_colour():
+    # Saturation, hue and grayscale mean nothing on one channel: their settings change nothing.
+    images = torch.rand(32, 1, 10, 10, generator=generator())
+    plain = TwoViewAugment()(images, generator(3))
+    colourless = TwoViewAugment(saturation=0.0, hue=0.0, grayscale_probability=1.0)
+    assert all(map(torch.equal, plain, colourless(images, generator(3))))
+    changed = TwoViewAugment(contrast=0.0)(images, generator(3))
+    assert not torch.equal(plain[0], changed[0])
+
+
+def test_output_size():
+    images = torch.rand(4, 3, 20, 30, generator=generator())
+    assert TwoViewAugment(output_size=12)(images, generator())[1].shape == (4, 3, 12, 12)
+
+
+def test_presets():
+    assert (
+        augmentation("fashion-mnist") == TwoViewAugment() == augmentation("imagefolder:some/path")
+    )
+    digits = augmentation("digits")
+    p = sample_parameters(digits, 2000, 8, 8, generator())
+    assert not bool(p.flipped.any())
+    assert int((p.boxes[:, 2] * p.boxes[:, 3]).min()) >= 24  # 0.4 of 64, sides rounded
+    with pytest.raises(ValueError, match="unknown data set 'cifar'; known: digits, fashion-mnist"):
+        augmentation("cifar")
+    assert set(AUGMENTATIONS) == {"digits", "fashion-mnist", "imagefolder"}
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (torch.zeros(3, 8, 8), r"shape \(n, 1 or 3, H, W\), got \(3, 8, 8\)"),
+        (torch.zeros(2, 4, 8, 8), r"got \(2, 4, 8, 8\)"),
+        (torch.zeros(2, 1, 8, 8, dtype=torch.int64), "got torch.int64"),
+        (torch.full((2, 1, 8, 8), 255.0), r"must lie in \[0, 1\], got 255 to 255; pass uint8"),
+        (torch.full((2, 1, 8, 8), float("nan")), "got nan to nan"),
+    ],
+)
+def test_bad_images(images, message):
+    with pytest.raises(ValueError, match=message):
+        TwoViewAugment()(images, generator())
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"crop_scale": (0.0, 1.0)},
+        {"crop_scale": (0.5, 0.4)},
+        {"crop_scale": (0.5, 1.5)},
+        {"crop_ratio": (-1.0, 1.0)},
+        {"flip_probability": 1.5},
+        {"jitter_probability": -0.1},
+        {"grayscale_probability": float("nan")},
+        {"brightness": -0.1},
+        {"contrast": float("inf")},
+        {"hue": 0.6},
+        {"output_size": -1},
+    ],
+)
+def test_bad_settings(setting):
+    (name, _), *_ = setting.items()
+    with pytest.raises(ValueError, match=name):
+        TwoViewAugment(**setting)

@@ -1,0 +1,469 @@
+"""Image sets: contents, splits, hashes, where files are looked for, and one clear error each."""
+
+import gzip
+import hashlib
+import os
+import re
+import struct
+import subprocess
+from pathlib import Path
+from urllib.error import URLError
+
+import numpy as np
+import pytest
+import torch
+import torchvision.transforms.v2.functional as tv
+from PIL import Image
+from sklearn.datasets import load_digits
+from torchvision.datasets import FashionMNIST
+
+from weince_lib.vision.datasets import ImageSet, fashion_mnist, load
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SHARED_DATA = Path(os.environ.get("WEINCE_SHARED_DATA") or REPOSITORY.parent / "shared" / "data")
+CIFAR10 = SHARED_DATA / "cifar10-imagefolder.tar.gz"
+
+needs_debian_files = pytest.mark.skipif(
+    not fashion_mnist.DEBIAN_FOLDER.is_dir(),
+    reason="Debian package dataset-fashion-mnist is not installed",
+)
+needs_cifar10 = pytest.mark.skipif(
+    not CIFAR10.is_file(), reason=f"no {CIFAR10.name} in $WEINCE_SHARED_DATA or ../shared/data"
+)
+
+
+DIGITS_HASHES = {
+    "train": "99d17e26fe8a6c2f47c7dce137374175c2088d49562c63b1d5649b2f0f3a6393",
+    "test": "c2c58778e1645fb2bfb0933c2fa65871d78ead56593e59c642a2b6b88a4ced47",
+}
+
+
+# --- ImageSet -------------------------------------------------------------------------------------
+
+
+def small_set(n=6, name="small"):
+    images = torch.arange(n * 2 * 3, dtype=torch.uint8).reshape(n, 1, 2, 3)
+    return ImageSet(name, images, torch.arange(n) % 3, ("a", "b", "c"))
+
+
+def test_content_hash_is_sha256_of_dtypes_shapes_and_bytes():
+    images = bytes(range(12))
+    labels = struct.pack("<2q", 0, 1)
+    content = b"uint8 (2, 1, 2, 3)\n" + images + b"int64 (2,)\n" + labels
+    assert small_set(2).content_hash() == hashlib.sha256(content).hexdigest()
+
+
+def test_content_hash_tells_contents_apart():
+    base = small_set()
+    assert base.content_hash() == small_set(name="other").content_hash()
+    pixel, label = base.images.clone(), base.labels.clone()
+    pixel[3, 0, 1, 1] += 1
+    label[3] = 1
+    others = [
+        ImageSet("small", pixel, base.labels, base.classes),
+        ImageSet("small", base.images, label, base.classes),
+        ImageSet("small", base.images.reshape(6, 1, 3, 2), base.labels, base.classes),
+        base.subset([1, 0, 2, 3, 4, 5]),
+        base.limit(5),
+    ]
+    hashes = {other.content_hash() for other in others} | {base.content_hash()}
+    assert len(hashes) == len(others) + 1
+    # The layout in memory is no part of the content.
+    strided = base.images.flip(3).flip(3).permute(0, 1, 3, 2).contiguous().permute(0, 1, 3, 2)
+    assert not strided.is_contiguous()
+    again = ImageSet("small", strided, base.labels, base.classes)
+    assert again.content_hash() == base.content_hash()
+
+
+def test_content_hash_is_computed_once(monkeypatch):
+    images = small_set()
+    first = images.content_hash()
+    monkeypatch.setattr(hashlib, "sha256", lambda *_: pytest.fail("hashed again"))
+    assert images.content_hash() == first
+
+
+def test_subset_and_limit():
+    images = small_set()
+    chosen = images.subset(torch.tensor([4, 1]))
+    assert torch.equal(chosen.images, torch.stack([images.images[4], images.images[1]]))
+    assert chosen.labels.tolist() == [1, 1]
+    assert chosen.classes == images.classes
+    assert torch.equal(images.limit(2).images, images.images[:2])
+    assert len(images.limit(0)) == len(images.limit(99)) == 6
+    assert len(images.subset([])) == 0
+    assert repr(images) == "ImageSet('small', 6 images of 1x2x3, 3 classes)"
+    with pytest.raises(ValueError, match="got -1"):
+        images.limit(-1)
+    with pytest.raises(ValueError, match=r"whole numbers, got torch.bool"):
+        images.subset(images.labels == 1)
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "message"),
+    [
+        (torch.zeros(2, 1, 4, 4), torch.zeros(2).long(), "must be uint8 .* got torch.float32"),
+        (
+            torch.zeros(2, 4, 4).byte(),
+            torch.zeros(2).long(),
+            r"got torch.uint8 of shape \(2, 4, 4\)",
+        ),
+        (torch.zeros(2, 1, 4, 4).byte(), torch.zeros(3).long(), r"shape \(2,\), one per image"),
+        (torch.zeros(2, 1, 4, 4).byte(), torch.zeros(2).int(), "got torch.int32"),
+        (torch.zeros(2, 1, 4, 4).byte(), torch.tensor([0, 3]), "from 0 to 3, but there are 3"),
+    ],
+)
+def test_image_set_checks_its_tensors(images, labels, message):
+    with pytest.raises(ValueError, match=message):
+        ImageSet("bad", images, labels, ("a", "b", "c"))
+
+
+# --- load -----------------------------------------------------------------------------------------
+
+
+def test_unknown_names():
+    for name in ("cifar10", "imagefolder", "imagefolder:"):
+        known = f"unknown data set '{name}'; known: digits, fashion-mnist, imagefolder:PATH"
+        with pytest.raises(ValueError, match=known):
+            load(name, "train")
+    with pytest.raises(ValueError, match="unknown split 'validation'; known: train, test"):
+        load("digits", "validation")
+    with pytest.raises(ValueError, match=r"image_size=32 is for image folders; digits"):
+        load("digits", "train", image_size=32)
+    with pytest.raises(ValueError, match=r"limit must be .* got -5"):
+        load("digits", "train", limit=-5)
+
+
+# --- digits ---------------------------------------------------------------------------------------
+
+
+def test_digits_are_every_fourth_of_each_class():
+    source = load_digits()
+    seen = dict.fromkeys(range(10), 0)
+    rows = {"train": [], "test": []}
+    for row, label in enumerate(source.target.tolist()):
+        seen[label] += 1
+        rows["test" if seen[label] % 4 == 0 else "train"].append(row)
+    for split, expected in rows.items():
+        digits = load("digits", split)
+        assert digits.labels.tolist() == source.target[expected].tolist()
+        levels = digits.images[:, 0].double() * 16 / 255
+        assert float((levels - torch.tensor(source.images[expected])).abs().max()) <= 0.5 * 16 / 255
+        assert digits.classes == tuple("0123456789")
+    assert (len(rows["train"]), len(rows["test"])) == (1352, 445)
+
+
+def test_digits_fill_the_grey_range_and_stay_the_same():
+    train, test = load("digits", "train"), load("digits", "test")
+    assert train.images.shape[1:] == (1, 8, 8)
+    assert len(train.images.unique()) == 17
+    assert (int(train.images.min()), int(train.images.max())) == (0, 255)
+    # The split is part of every result: it must not change with a version of scikit-learn.
+    assert train.content_hash() == DIGITS_HASHES["train"]
+    assert test.content_hash() == DIGITS_HASHES["test"]
+    assert torch.equal(load("digits", "train", limit=100).images, train.images[:100])
+
+
+# --- Fashion-MNIST --------------------------------------------------------------------------------
+
+
+def idx(array):
+    """An array of bytes in IDX format: 0, 0, type 8, dimensions, sizes (big-endian), data."""
+    return (
+        bytes((0, 0, 8, array.ndim))
+        + struct.pack(f">{array.ndim}I", *array.shape)
+        + array.tobytes()
+    )
+
+
+def write_idx_folder(folder, compress=False, n=5):
+    """The four files with a few random images each; returns the arrays by file name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for images, labels in fashion_mnist.FILES.values():
+        arrays[images] = rng.integers(0, 256, (n, 28, 28), dtype=np.uint8)
+        arrays[labels] = rng.integers(0, 10, n, dtype=np.uint8)
+    for name, array in arrays.items():
+        content = idx(array)
+        if compress:
+            (folder / f"{name}.gz").write_bytes(gzip.compress(content))
+        else:
+            (folder / name).write_bytes(content)
+    return arrays
+
+
+@pytest.fixture
+def no_published_files(monkeypatch, tmp_path):
+    """A machine without Debian's files, in an empty working directory, off the network."""
+
+    def offline(*_args, **_kwargs):
+        raise URLError("no route to host")
+
+    monkeypatch.setattr(fashion_mnist, "DEBIAN_FOLDER", tmp_path / "debian")
+    monkeypatch.setattr("torchvision.datasets.mnist.download_and_extract_archive", offline)
+    monkeypatch.delenv("WEINCE_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def publish(monkeypatch, arrays):
+    """Take these arrays for the published ones."""
+    for name, array in arrays.items():
+        monkeypatch.setitem(fashion_mnist.SHA256, name, hashlib.sha256(idx(array)).hexdigest())
+
+
+def assert_holds(images, arrays, split):
+    image_file, label_file = fashion_mnist.FILES[split]
+    assert images.images.dtype == torch.uint8
+    assert np.array_equal(images.images[:, 0].numpy(), arrays[image_file])
+    assert np.array_equal(images.labels.numpy(), arrays[label_file])
+
+
+@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_read_folder_reads_idx_files(tmp_path, split, compress):
+    arrays = write_idx_folder(tmp_path, compress)
+    assert_holds(fashion_mnist.read_folder(tmp_path, split, sha256=None), arrays, split)
+
+
+@pytest.mark.parametrize("place", ["debian", "root", "raw", "environment", "working directory"])
+def test_fashion_mnist_is_found(no_published_files, monkeypatch, tmp_path, place):
+    folder, root = {
+        "debian": (tmp_path / "debian", None),
+        "root": (tmp_path / "here", tmp_path / "here"),
+        "raw": (tmp_path / "here" / "FashionMNIST" / "raw", tmp_path / "here"),
+        "environment": (tmp_path / "there" / "FashionMNIST" / "raw", None),
+        "working directory": (tmp_path / "data" / "FashionMNIST" / "raw", None),
+    }[place]
+    if place == "environment":
+        monkeypatch.setenv("WEINCE_DATA", str(tmp_path / "there"))
+    arrays = write_idx_folder(folder, compress=place == "debian")
+    publish(monkeypatch, arrays)
+    assert_holds(load("fashion-mnist", "train", root=root), arrays, "train")
+    found = load("fashion-mnist", "test", root=root, limit=2)
+    assert np.array_equal(found.images[:, 0].numpy(), arrays["t10k-images-idx3-ubyte"][:2])
+
+
+def test_fashion_mnist_is_downloaded_to_torchvisions_root(
+    no_published_files, monkeypatch, tmp_path
+):
+    arrays = {}
+
+    def download(url, download_root, filename, md5):
+        assert md5 in dict(map(reversed, FashionMNIST.resources))
+        arrays.update(write_idx_folder(Path(download_root)))
+
+    monkeypatch.setattr("torchvision.datasets.mnist.download_and_extract_archive", download)
+    publish(monkeypatch, write_idx_folder(tmp_path / "scratch"))
+    found = load("fashion-mnist", "test", root=tmp_path / "new")
+    assert_holds(found, arrays, "test")
+    assert (tmp_path / "new" / "FashionMNIST" / "raw" / "t10k-images-idx3-ubyte").is_file()
+
+
+def test_offline_is_one_error_that_says_what_to_put_where(no_published_files, tmp_path):
+    with pytest.raises(FileNotFoundError) as error:
+        load("fashion-mnist", "train", root=tmp_path / "root")
+    message = str(error.value)
+    assert "\n" not in message
+    assert "no route to host" in message
+    assert "dataset-fashion-mnist" in message
+    assert "train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz" in message
+    assert message.endswith(f"into {tmp_path / 'root' / 'FashionMNIST' / 'raw'}")
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_another_content_is_refused(no_published_files, monkeypatch, tmp_path, compress):
+    arrays = write_idx_folder(tmp_path / "data", compress)
+    publish(monkeypatch, arrays)
+    array = arrays["train-labels-idx1-ubyte"].copy()
+    array[0] = (array[0] + 1) % 10
+    name = "train-labels-idx1-ubyte" + (".gz" if compress else "")
+    (tmp_path / "data" / name).write_bytes(gzip.compress(idx(array)) if compress else idx(array))
+    with pytest.raises(ValueError, match="is not the published file") as error:
+        load("fashion-mnist", "train")
+    message = str(error.value)
+    assert str(tmp_path / "data" / name) in message
+    assert hashlib.sha256(idx(array)).hexdigest() in message
+    assert f"expected {fashion_mnist.SHA256['train-labels-idx1-ubyte']}" in message
+    assert "delete it and run again" in message
+    load("fashion-mnist", "test")  # the other split's files are whole
+
+
+def test_a_bad_debian_file_names_the_package(no_published_files, tmp_path):
+    write_idx_folder(tmp_path / "debian")
+    with pytest.raises(ValueError, match="reinstall the Debian package dataset-fashion-mnist"):
+        load("fashion-mnist", "train")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda c: gzip.compress(c)[:-20], "is truncated or not a gzip file"),
+        (lambda c: c, "is truncated or not a gzip file"),
+        (lambda c: gzip.compress(b""), "starts with nothing, expected 00000803"),
+        (lambda c: gzip.compress(b"\0\0\x08\x01" + c[4:]), "starts with 00000801"),
+        (lambda c: gzip.compress(c[:4]), "has 4 bytes, but its header announces 16"),
+        (lambda c: gzip.compress(c[:-1]), r"3935 bytes, .* announces 3936 \(shape \(5, 28, 28\)\)"),
+    ],
+    ids=["cut gzip", "no gzip", "empty", "labels", "header only", "cut content"],
+)
+def test_damaged_idx_files(tmp_path, damage, message):
+    arrays = write_idx_folder(tmp_path, compress=True)
+    path = tmp_path / "train-images-idx3-ubyte.gz"
+    path.write_bytes(damage(idx(arrays["train-images-idx3-ubyte"])))
+    with pytest.raises(ValueError, match=message) as error:
+        fashion_mnist.read_folder(tmp_path, "train", sha256=None)
+    assert str(path) in str(error.value)
+
+
+def test_missing_file_and_unequal_counts(tmp_path):
+    write_idx_folder(tmp_path)
+    (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(idx(np.zeros(4, dtype=np.uint8)))
+    with pytest.raises(ValueError, match=r"5 images but t10k-labels-idx1-ubyte has 4 labels"):
+        fashion_mnist.read_folder(tmp_path, "test", sha256=None)
+    (tmp_path / "t10k-images-idx3-ubyte").unlink()
+    with pytest.raises(FileNotFoundError, match=re.escape("t10k-images-idx3-ubyte[.gz]")):
+        fashion_mnist.read_folder(tmp_path, "test", sha256=None)
+
+
+@needs_debian_files
+@pytest.mark.parametrize(("split", "per_class"), [("train", 6000), ("test", 1000)])
+def test_the_published_files(split, per_class):
+    # read_folder checks the hashes; the published counts are 6,000 and 1,000 of each class.
+    images = fashion_mnist.read_folder(fashion_mnist.DEBIAN_FOLDER, split)
+    assert images.images.shape == (10 * per_class, 1, 28, 28)
+    assert images.labels.bincount().tolist() == [per_class] * 10
+    assert images.classes == tuple(FashionMNIST.classes)
+    first = load("fashion-mnist", split, limit=100)
+    assert torch.equal(first.images, images.images[:100])
+
+
+@needs_debian_files
+def test_our_hashes_are_those_of_the_files_torchvision_knows():
+    # torchvision lists MD5 sums of the original .gz files. Debian's hold the same compressed data
+    # behind another header; with the original header (name and time put back) the sums agree.
+    times = {"train": 1504176606, "t10k": 1504176627}
+    for name, md5 in FashionMNIST.resources:
+        data = (fashion_mnist.DEBIAN_FOLDER / name).read_bytes()[10:]
+        plain = name.removesuffix(".gz")
+        header = struct.pack("<4sIBB", b"\x1f\x8b\x08\x08", times[name.partition("-")[0]], 0, 3)
+        original = header + plain.encode() + b"\0" + data
+        assert hashlib.md5(original).hexdigest() == md5
+        content = hashlib.sha256(gzip.decompress(original)).hexdigest()
+        assert content == fashion_mnist.SHA256[plain]
+
+
+# --- image folders --------------------------------------------------------------------------------
+
+
+def write_image(path, value, size=(6, 4), mode="RGB"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new(mode, size, value).save(path)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three cats, one dog and two owls to train with; an owl and a cat to test with."""
+    for k in range(3):
+        write_image(tmp_path / "pets" / "train" / "cat" / f"{k}.png", (10 + k, 0, 0))
+    write_image(tmp_path / "pets" / "train" / "dog" / "0.png", (0, 20, 0))
+    for k in range(2):
+        write_image(tmp_path / "pets" / "train" / "owl" / f"{k}.png", (0, 0, 30 + k))
+    write_image(tmp_path / "pets" / "test" / "owl" / "0.png", (0, 0, 40))
+    write_image(tmp_path / "pets" / "test" / "cat" / "0.png", 50, mode="L")
+    (tmp_path / "pets" / "train" / "notes.txt").write_text("no class")
+    (tmp_path / "pets" / "train" / "cat" / "notes.txt").write_text("no image")
+    return tmp_path / "pets"
+
+
+def test_image_folder_deals_out_one_of_each_class(folder):
+    images = load(f"imagefolder:{folder}", "train")
+    assert images.name == f"imagefolder:{folder}"
+    assert images.classes == ("cat", "dog", "owl")
+    assert images.images.shape == (6, 3, 4, 6)
+    assert images.labels.tolist() == [0, 1, 2, 0, 2, 0]
+    colours = [tuple(image[:, 0, 0].tolist()) for image in images.images]
+    assert colours == [(10, 0, 0), (0, 20, 0), (0, 0, 30), (11, 0, 0), (0, 0, 31), (12, 0, 0)]
+    assert torch.equal(images.images, images.images[:, :, :1, :1].expand(6, 3, 4, 6))
+
+
+def test_image_folder_test_labels_follow_the_training_classes(folder):
+    images = load("imagefolder:pets", "test", root=folder.parent)
+    assert images.labels.tolist() == [0, 2]  # no dog to test with, and the owl still is class 2
+    assert images.images[0].unique().tolist() == [50]  # grey became RGB
+
+
+def test_relative_image_folder_starts_from_the_working_directory(folder, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    assert len(load("imagefolder:pets", "train")) == 6
+
+
+def test_limited_image_folder_reads_only_what_it_keeps(folder):
+    (folder / "train" / "cat" / "2.png").write_bytes(b"not an image")
+    assert load(f"imagefolder:{folder}", "train", limit=5).labels.tolist() == [0, 1, 2, 0, 2]
+    with pytest.raises(ValueError, match=r"cannot read image .*cat/2.png"):
+        load(f"imagefolder:{folder}", "train")
+
+
+def test_truncated_image_is_named(folder):
+    path = folder / "train" / "owl" / "1.png"
+    noise = np.random.default_rng(0).integers(0, 256, (4, 6, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(path)
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(ValueError, match=r"cannot read image .*owl/1.png: .*; replace or delete"):
+        load(f"imagefolder:{folder}", "train")
+
+
+def test_unequal_sizes_name_the_first_offender(folder):
+    write_image(folder / "train" / "cat" / "1.png", (90, 0, 0), size=(8, 5))
+    write_image(folder / "train" / "cat" / "2.png", (91, 0, 0), size=(9, 9))
+    with pytest.raises(
+        ValueError, match=r"cat/1.png is 8 x 5 but .*cat/0.png is 6 x 4 .*image_size"
+    ):
+        load(f"imagefolder:{folder}", "train")
+    images = load(f"imagefolder:{folder}", "train", image_size=4)
+    assert images.images.shape == (6, 3, 4, 4)
+    assert images.images[3, :, 2, 2].tolist() == [90, 0, 0]
+
+
+@pytest.mark.parametrize("shape", [(8, 24), (20, 10), (2, 6)])
+def test_image_size_scales_and_takes_the_centre(folder, shape):
+    noise = np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(folder / "train" / "cat" / "0.png")
+    expected = tv.center_crop(tv.resize(tv.to_image(Image.fromarray(noise)), 4), 4)
+    images = load(f"imagefolder:{folder}", "train", limit=1, image_size=4)
+    assert int((images.images[0].int() - expected.int()).abs().max()) <= 1  # rounding
+
+
+def test_image_size_is_no_negative_number(folder):
+    with pytest.raises(ValueError, match=r"image_size must be 0 .* got -4"):
+        load(f"imagefolder:{folder}", "train", image_size=-4)
+
+
+def test_missing_and_empty_image_folders(folder, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere/train does not exist; expected .*CLASS"):
+        load(f"imagefolder:{tmp_path / 'nowhere'}", "train")
+    (tmp_path / "empty" / "train").mkdir(parents=True)
+    with pytest.raises(FileNotFoundError, match=r"class folder in .*empty/train.*expected .*CLASS"):
+        load(f"imagefolder:{tmp_path / 'empty'}", "train")
+    (tmp_path / "empty" / "train" / "cat").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"empty/train holds no image"):
+        load(f"imagefolder:{tmp_path / 'empty'}", "train")
+    with pytest.raises(FileNotFoundError, match=r"empty/test does not exist"):
+        load(f"imagefolder:{tmp_path / 'empty'}", "test")
+    write_image(folder / "test" / "yak" / "0.png", (1, 2, 3))
+    with pytest.raises(ValueError, match=r"classes that train has not: yak"):
+        load(f"imagefolder:{folder}", "test")
+
+
+@needs_cifar10
+def test_cifar10_in_jpeg(tmp_path):
+    # GNU tar: Python's reader takes seconds for 60,000 members.
+    command = ["tar", "-xzf", CIFAR10, "-C", tmp_path, "--wildcards", "*/000[0-2].jpg"]
+    subprocess.run(command, check=True)
+    for split in ("train", "test"):
+        images = load(f"imagefolder:{tmp_path}", split, limit=20)
+        assert images.images.shape == (20, 3, 32, 32)
+        assert images.labels.tolist() == [*range(10), *range(10)]
+        assert images.classes[:3] == ("airplane", "automobile", "bird")
+        with Image.open(tmp_path / split / "bird" / "0001.jpg") as file:
+            assert np.array_equal(images.images[12].permute(1, 2, 0).numpy(), np.asarray(file))

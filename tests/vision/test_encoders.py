@@ -1,0 +1,165 @@
+"""Encoders: one interface, the right feature sizes, the paper's two stems."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torchvision import models
+
+from weince_lib.vision import ENCODERS, build_encoder
+from weince_lib.vision.encoders import ResidualBlock, SmallResNet
+
+
+def images(n: int, channels: int, size: int) -> Tensor:
+    return torch.rand(n, channels, size, size, generator=torch.Generator().manual_seed(size))
+
+
+def output_shapes(network: nn.Module, modules: list[nn.Module], x: Tensor) -> list[list[int]]:
+    """Shapes, without the batch, that come out of some modules of a network."""
+    seen: dict[nn.Module, list[int]] = {}
+    hooks = [
+        m.register_forward_hook(lambda m, _, out: seen.update({m: list(out.shape[1:])}))
+        for m in modules
+    ]
+    with torch.no_grad():
+        network(x)
+    for hook in hooks:
+        hook.remove()
+    return [seen[m] for m in modules]
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("size", [8, 28, 32, 64])
+def test_every_encoder_has_the_same_interface(name: str, channels: int, size: int) -> None:
+    with torch.device("meta"):  # shapes without the arithmetic
+        encoder = build_encoder(name, channels=channels, image_size=size, width=4)
+        features = encoder(torch.empty(3, channels, size, size))
+    assert type(encoder.feature_dim) is int
+    assert encoder.feature_dim == {"resnet-small": 16, "resnet18": 512}[name]
+    assert features.shape == (3, encoder.feature_dim)
+
+
+@pytest.mark.parametrize(
+    ("name", "channels", "size"),
+    [("resnet-small", 1, 28), ("resnet-small", 3, 32), ("resnet18", 1, 8), ("resnet18", 3, 64)],
+)
+def test_every_weight_gets_a_gradient(name: str, channels: int, size: int) -> None:
+    encoder = build_encoder(name, channels=channels, image_size=size, width=4)
+    features = encoder(images(3, channels, size))
+    assert features.dtype == torch.float32
+    assert bool((features >= 0).all())  # a mean of what a ReLU lets through; also: no NaN
+    features.square().sum().backward()
+    assert all(p.grad is not None and bool(p.grad.any()) for p in encoder.parameters())
+
+
+def test_unknown_encoder_lists_the_known() -> None:
+    with pytest.raises(ValueError, match=r"'resnet81'.*resnet-small, resnet18"):
+        build_encoder("resnet81", channels=1, image_size=8)
+
+
+def test_weights_come_from_the_global_generator() -> None:
+    def weights(seed: int) -> Tensor:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            encoder = build_encoder("resnet-small", channels=1, image_size=8, width=4)
+        return nn.utils.parameters_to_vector(encoder.parameters())
+
+    assert torch.equal(weights(1), weights(1))
+    assert not torch.equal(weights(1), weights(2))
+
+
+# The small network ---------------------------------------------------------------------------
+
+
+def test_small_network_has_three_stages_that_halve_and_double() -> None:
+    encoder = SmallResNet(channels=1, width=5)
+    shapes = output_shapes(encoder, [encoder.stem, *encoder.stages], images(2, 1, 28))
+    assert shapes == [[5, 28, 28], [5, 28, 28], [10, 14, 14], [20, 7, 7]]
+    assert encoder.feature_dim == 20
+
+
+def test_small_network_takes_odd_sizes() -> None:
+    assert SmallResNet(channels=1, width=4)(images(2, 1, 9)).shape == (2, 16)
+
+
+def test_features_are_the_mean_over_positions() -> None:
+    encoder = SmallResNet(channels=3, width=4)
+    maps: list[Tensor] = []
+    encoder.stages.register_forward_hook(lambda *call: maps.append(call[-1]))
+    features = encoder(images(2, 3, 12))
+    for image in range(2):
+        for channel in range(16):
+            cells = maps[0][image, channel].flatten().tolist()
+            assert features[image, channel].item() == pytest.approx(sum(cells) / 9, rel=1e-5)
+
+
+def test_residual_block_adds_its_input() -> None:
+    x = images(2, 4, 6)
+    block = ResidualBlock(4, 4, stride=1)
+    nn.init.zeros_(block.norm2.weight)
+    assert torch.equal(block(x), x)  # x >= 0, so the last ReLU keeps it
+    wider = ResidualBlock(4, 8, stride=2)
+    nn.init.zeros_(wider.norm2.weight)
+    assert torch.equal(wider(x), wider.shortcut(x).relu())
+    assert wider(x).shape == (2, 8, 3, 3)
+
+
+def test_residual_block_is_two_normalised_convolutions() -> None:
+    x = images(3, 2, 5)
+    block = ResidualBlock(2, 4, stride=2)
+
+    def normalised(y: Tensor) -> Tensor:
+        centred = y - y.mean(dim=(0, 2, 3), keepdim=True)
+        return centred / (centred.square().mean(dim=(0, 2, 3), keepdim=True) + 1e-5).sqrt()
+
+    def convolved(y: Tensor, weight: Tensor, stride: int) -> Tensor:
+        return nn.functional.conv2d(y, weight, stride=stride, padding=weight.shape[-1] // 2)
+
+    y = normalised(convolved(x, block.conv1.weight, 2)).relu()
+    y = normalised(convolved(y, block.conv2.weight, 1))
+    skip = normalised(convolved(x, block.shortcut[0].weight, 2))
+    torch.testing.assert_close(block(x), (y + skip).relu())
+
+
+# ResNet-18 -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "sides"),
+    [
+        (8, 3, 1, [8, 4, 2, 1]),
+        (32, 3, 1, [32, 16, 8, 4]),
+        (33, 7, 2, [9, 5, 3, 2]),
+        (64, 7, 2, [16, 8, 4, 2]),
+    ],
+)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_resnet18_stem_follows_the_image_size(
+    size: int, kernel: int, stride: int, sides: list[int], channels: int
+) -> None:
+    with torch.device("meta"):
+        network = build_encoder("resnet18", channels=channels, image_size=size).network
+        x = torch.empty(2, channels, size, size)
+    conv = network.conv1
+    assert conv.kernel_size == (kernel, kernel)
+    assert conv.stride == (stride, stride)
+    assert conv.weight.shape[:2] == (64, channels)
+    assert conv.bias is None
+    layers = [network.layer1, network.layer2, network.layer3, network.layer4]
+    depths = (64, 128, 256, 512)
+    expected = [[d, s, s] for d, s in zip(depths, sides, strict=True)]
+    assert output_shapes(network, layers, x) == expected
+
+
+def test_resnet18_gives_torchvisions_features_below_the_classifier() -> None:
+    reference = models.resnet18(weights=None).eval()
+    weights = {k: v for k, v in reference.state_dict().items() if not k.startswith("fc.")}
+    encoder = build_encoder("resnet18", channels=3, image_size=64).eval()
+    encoder.network.load_state_dict(weights)
+    pooled: list[Tensor] = []
+    reference.avgpool.register_forward_hook(lambda *call: pooled.append(call[-1].flatten(1)))
+    with torch.no_grad():
+        reference(images(2, 3, 64))
+        assert torch.equal(encoder(images(2, 3, 64)), pooled[0])

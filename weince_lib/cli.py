@@ -1,0 +1,155 @@
+"""The ``weince`` command; each sub-command is a line or two over the library."""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+import click
+
+
+class _Friendly(click.Group):
+    """Shows the library's own errors as one line and keeps tracebacks for the unexpected."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        from .experiments.config import ConfigError
+        from .experiments.notebooks import NotebookError
+
+        try:
+            return super().invoke(ctx)
+        except (ConfigError, NotebookError, FileNotFoundError) as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(cls=_Friendly, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="weince-lib")
+def main() -> None:
+    """Companion to 'When Softmax Fails at the Top: Extreme-Value Corrections for InfoNCE'."""
+
+
+@main.command()
+@click.argument("notebook")
+@click.option(
+    "-p",
+    "--parameter",
+    "given",
+    nargs=2,
+    multiple=True,
+    metavar="NAME VALUE",
+    help="Change a parameter; may be repeated.",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write the copy.")
+@click.option("--timeout", default=600, show_default=True, help="Seconds a cell may take; 0: any.")
+def run(notebook: str, given: Sequence[tuple[str, str]], output: Path | None, timeout: int) -> None:
+    r"""Execute NOTEBOOK in batch (papermill), from any folder.
+
+    \b
+    Example: weince run 06_train_vision -p loss weince -p seed 7
+    """
+    from .experiments import notebooks
+
+    values = {name: notebooks.parse_value(text) for name, text in given}
+    name = notebooks.source_path(notebook).stem
+    try:
+        target = notebooks.run(
+            name,
+            values,
+            output=output,
+            timeout=timeout if timeout > 0 else -1,
+            progress=sys.stderr.isatty(),
+        )
+    except notebooks.FAILURES as error:
+        raise click.ClickException(f"{name}: {notebooks.reason(error)}") from error
+    click.echo(target)
+
+
+@main.command("notebooks")
+@click.argument("only", nargs=-1)
+def rebuild(only: Sequence[str]) -> None:
+    """Rebuild the committed notebooks (all, or ONLY these), executed in the quick profile."""
+    from .experiments import notebooks
+
+    for name in [notebooks.source_path(n).stem for n in only] or notebooks.names():
+        try:
+            click.echo(notebooks.execute_reference(name))
+        except notebooks.FAILURES as error:
+            raise click.ClickException(f"{name}: {notebooks.reason(error)}") from error
+
+
+@main.command()
+@click.option("--profile", default="quick", show_default=True, help="Names the table.")
+@click.argument("records", nargs=-1, type=click.Path(path_type=Path))
+def collect(profile: str, records: Sequence[Path]) -> None:
+    """Turn RECORDS (by default all of this profile) into paper/results/PROFILE.csv."""
+    from .experiments import collect as collecting
+    from .experiments.config import profile_defaults
+
+    profile_defaults(profile)
+    done = collecting.collect(records or collecting.records_of(profile), profile)
+    for line in done.skipped:
+        click.echo(f"skipped: {line}", err=True)
+    for path, count in done.written.items():
+        click.echo(f"{path}: {count} records")
+
+
+@main.command()
+@click.option("--profile", help="Only this profile's results; by default the strongest.")
+@click.option("--all", "everything", is_flag=True, help="List open claims one by one too.")
+def claims(profile: str | None, everything: bool) -> None:
+    """Print every decided claim: the paper's value, ours with its interval, verdict, record."""
+    from .experiments.claims import decide_all
+    from .experiments.config import profile_defaults
+
+    if profile:
+        profile_defaults(profile)
+    decisions = decide_all(profile)
+    counts: dict[str, int] = {}
+    for d in decisions:
+        counts[d.verdict] = counts.get(d.verdict, 0) + 1
+        if d.verdict == "open" and not everything:
+            continue
+        click.secho(f"{d.verdict:<13} {d.claim.label}: {d.claim.id}", bold=True)
+        for label, text in (
+            ("claim", d.claim.statement),
+            ("paper", d.paper),
+            ("ours", f"{d.ours}   ({d.evidence})" if d.ours else ""),
+            ("doubt", d.claim.doubt),
+            ("records", ", ".join(d.records)),
+            ("notebook", d.claim.notebook),
+        ):
+            if text:
+                click.echo(
+                    textwrap.fill(
+                        text, 96, initial_indent=f"  {label:<9}", subsequent_indent=" " * 11
+                    )
+                )
+    click.echo(f"{len(decisions)} claims: " + ", ".join(f"{n} {v}" for v, n in counts.items()))
+
+
+@main.command()
+@click.option("-o", "--output", default="constraints.txt", type=click.Path(path_type=Path))
+def lock(output: Path) -> None:
+    """Write the versions of everything installed, as a pip constraints file."""
+    from . import files
+
+    pins = {
+        re.sub(r"[-_.]+", "-", d.name).lower(): d.version
+        for d in metadata.distributions()
+        if d.name not in ("weince-lib", "pip", "setuptools", "wheel")
+    }
+    # Accelerator libraries follow torch's own pins, which differ by platform.
+    kept = {n: v for n, v in pins.items() if not n.startswith(("nvidia-", "cuda-", "triton"))}
+    # Torch's own build differs by processor; elsewhere pyproject.toml's bounds decide.
+    only = dict.fromkeys(("torch", "torchvision"), ' ; platform_machine == "x86_64"')
+    lines = ["# Versions the committed outputs were made with; written by `make lock`."]
+    lines += [f"{n}=={v}{only.get(n, '')}" for n, v in sorted(kept.items())]
+    files.write_text(output, "\n".join(lines) + "\n")
+    click.echo(f"{output}: {len(kept)} packages")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Peaks over a threshold: the checks and the selection that every tail fit starts from."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+#: Fewer exceedances than this say next to nothing about a tail's shape.
+MIN_EXCEEDANCES = 10
+
+
+def check_values(values: npt.ArrayLike, name: str = "values") -> FloatArray:
+    """Return ``values`` as a float64 vector, or raise one clear error.
+
+    Args:
+        values: real numbers, shape ``(n,)``; arrays, lists and CPU tensors alike.
+        name: what the error calls them.
+
+    Raises:
+        ValueError: if ``values`` is not one-dimensional, empty, not real-valued, or holds NaN or
+            infinity; the first such entry is named.
+    """
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have shape (n,), got {array.shape}; flatten them first")
+    if array.size == 0:
+        raise ValueError(f"{name} is empty; a tail needs at least {MIN_EXCEEDANCES} exceedances")
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{name} must be real numbers, got dtype {array.dtype}")
+    array = array.astype(np.float64)
+    finite = np.isfinite(array)
+    if not finite.all():
+        index = int(np.argmin(finite))
+        raise ValueError(
+            f"{name}[{index}] is {array[index]}; "
+            f"drop the {array.size - int(finite.sum())} of {array.size} values that are not finite"
+        )
+    return array
+
+
+def check_confidence(confidence: float) -> None:
+    """Raise ``ValueError`` unless ``confidence`` lies strictly between 0 and 1."""
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
+
+
+def select_threshold(values: FloatArray, threshold: float | None, quantile: float) -> float:
+    """The given threshold, or the order statistic at ``quantile``.
+
+    An order statistic and not a point between two of them: only then are the values above it,
+    given the threshold, an i.i.d. sample of the tail (Rényi's representation), as the exact
+    interval of :func:`weince_lib.evt.fit_known_endpoint` supposes.
+
+    Args:
+        values: checked values, shape ``(n,)``.
+        threshold: in the units of ``values``; ``None`` takes the quantile.
+        quantile: level in (0, 1), looked at only when ``threshold`` is ``None``.
+
+    Raises:
+        ValueError: for a threshold that is not finite or a quantile outside (0, 1).
+    """
+    if threshold is not None:
+        if not math.isfinite(threshold):
+            raise ValueError(f"threshold must be finite, got {threshold}")
+        return float(threshold)
+    if not 0.0 < quantile < 1.0:
+        raise ValueError(f"quantile must lie in (0, 1), got {quantile}")
+    return float(np.quantile(values, quantile, method="lower"))
+
+
+def select_exceedances(values: FloatArray, threshold: float) -> FloatArray:
+    """The values strictly above ``threshold``, in their order, shape ``(k,)``.
+
+    Raises:
+        ValueError: if fewer than :data:`MIN_EXCEEDANCES` values exceed it.
+    """
+    above = values[values > threshold]
+    if above.size < MIN_EXCEEDANCES:
+        raise ValueError(
+            f"only {above.size} of {values.size} values exceed the threshold {threshold:.6g}; "
+            f"at least {MIN_EXCEEDANCES} are needed: lower the quantile or the threshold"
+        )
+    return above

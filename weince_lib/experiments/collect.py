@@ -1,0 +1,152 @@
+"""From records to tidy tables: one row a metric, under ``paper/results/<profile>.csv``.
+
+Tables, claims and the PDF read these files and ``paper/reported/`` and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from .. import files
+from . import paths, store
+from .config import ConfigError, VisionConfig, is_own, parse, profile_stamp
+from .store import Record, RecordError
+from .tail import TailConfig
+
+log = logging.getLogger(__name__)
+
+#: The columns of every table, in order. ``key`` names the record a row came from.
+COLUMNS = (
+    "experiment",
+    "key",
+    "dataset",
+    "encoder",
+    "loss",
+    "temperature",
+    "seed",
+    "metric",
+    "split",
+    "replicate",
+    "value",
+    "low",
+    "high",
+)
+#: Those of them that a record's labels give.
+LABELS = ("dataset", "encoder", "loss", "temperature", "seed")
+#: Significant digits kept: more than any table shows, fewer than machines differ in.
+DIGITS = 7
+
+
+@dataclass
+class Collected:
+    """What :func:`collect` did.
+
+    Attributes:
+        written: the tables written, with their number of records.
+        skipped: one line for each record file that could not be read; the files stay.
+    """
+
+    written: dict[Path, int] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
+
+
+def rows(record: Record) -> list[dict[str, Any]]:
+    """The tidy rows of one record."""
+    described = {"experiment": record.experiment, "key": record.key}
+    described |= {name: record.labels.get(name, "") for name in LABELS}
+    return [
+        described
+        | {
+            "metric": m.name,
+            "split": m.split,
+            "replicate": m.replicate,
+            "value": m.value,
+            "low": m.low,
+            "high": m.high,
+        }
+        for m in record.metrics
+    ]
+
+
+def records_of(profile: str) -> list[Path]:
+    """Record files made for a profile as it is now, and unreadable ones, to be reported."""
+    found = []
+    for path in store.record_files():
+        try:
+            wanted = belongs(store.read(path), profile)
+        except (RecordError, OSError):
+            wanted = True
+        if wanted:
+            found.append(path)
+    return found
+
+
+def belongs(record: Record, profile: str) -> bool:
+    """Whether a record's config is one the profile, as it is now, would make.
+
+    What the record was first asked for does not matter: a finished run is never repeated.
+    """
+    try:
+        if record.experiment == "vision":
+            return is_own(parse(VisionConfig, record.config), profile)
+        if record.experiment == "tail":
+            tail = parse(TailConfig, record.config)
+            return tail == TailConfig.of(tail.encoder_run) and is_own(tail.encoder_run, profile)
+    except ConfigError:
+        pass  # of a version with other settings; its stamp tells
+    return record.labels.get("profile") == profile_stamp(profile)
+
+
+def collect(records: Iterable[Path], profile: str) -> Collected:
+    """Write ``paper/results/<profile>.csv`` from record files.
+
+    Args:
+        records: record files, for example :func:`records_of` the profile.
+        profile: names the table.
+
+    Returns:
+        What was written, and the files that were skipped because they are damaged.
+    """
+    done = Collected()
+    table: list[dict[str, Any]] = []
+    count = 0
+    for path in sorted(records):
+        try:
+            table += rows(store.read(path))
+            count += 1
+        except (RecordError, OSError) as error:
+            done.skipped.append(str(error))
+            log.warning("skipped: %s", error)
+    frame = pd.DataFrame(table, columns=list(COLUMNS))
+    frame = frame.sort_values(
+        ["experiment", "dataset", "encoder", "loss", "seed", "key", "metric", "split", "replicate"],
+        kind="stable",
+        key=lambda column: pd.to_numeric(column) if column.name == "seed" else column,
+    )
+    target = paths.results() / f"{profile}.csv"
+    with files.replacing(target) as aside:
+        frame.to_csv(aside, index=False, float_format=f"%.{DIGITS}g", lineterminator="\n")
+    done.written[target] = count
+    return done
+
+
+def load_results(profile: str) -> pd.DataFrame:
+    """Read ``paper/results/<profile>.csv``; empty, with the right columns, if there is none yet."""
+    path = paths.results() / f"{profile}.csv"
+    if not path.exists():
+        return pd.DataFrame(columns=list(COLUMNS))
+    text = ("experiment", "key", "dataset", "encoder", "loss", "metric", "split")
+    kinds = dict.fromkeys(text, "str") | {"seed": "Int64", "replicate": "int64"}
+    frame = pd.read_csv(path, dtype=kinds).fillna(dict.fromkeys(text, ""))
+    return frame.astype({"seed": "float64"})  # checks have none
+
+
+def load_reported() -> pd.DataFrame:
+    """The paper's own numbers, ``paper/reported/reported.csv``."""
+    return pd.read_csv(paths.reported() / "reported.csv", dtype={"table": str})

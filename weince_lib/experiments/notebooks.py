@@ -1,0 +1,218 @@
+"""Run notebooks in batch: parameters checked, executed aside, moved into place when whole.
+
+Each notebook exists twice: ``notebooks/source/NAME.py`` (py:percent, what people edit) and
+``notebooks/NAME.ipynb`` (the same, executed in the quick profile).
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbformat
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from papermill import PapermillExecutionError
+
+from .. import files
+from . import paths
+
+#: Seconds a single cell may take in the quick profile before the run is stopped.
+CELL_TIMEOUT = 600
+#: What committed notebooks carry: the kernel every front end has, and nothing of this machine.
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+
+
+#: How an execution can fail: a cell raised, took too long, or the kernel died.
+FAILURES = (PapermillExecutionError, CellTimeoutError, DeadKernelError)
+
+
+class NotebookError(Exception):
+    """A notebook that does not exist, or parameters it does not have."""
+
+
+def names() -> list[str]:
+    """All notebooks in reading order."""
+    return sorted(path.stem for path in (paths.notebooks() / "source").glob("[0-9]*.py"))
+
+
+def source_path(name: str) -> Path:
+    """The py:percent source of a notebook, named with or without suffix.
+
+    Raises:
+        NotebookError: if there is none, with the known ones listed.
+    """
+    stem = Path(name).stem if name.endswith((".py", ".ipynb")) else name
+    path = paths.notebooks() / "source" / f"{stem}.py"
+    if not path.exists():
+        raise NotebookError(f"unknown notebook {stem!r}; known: {', '.join(names())}")
+    return path
+
+
+def build(name: str) -> nbformat.NotebookNode:
+    """The unexecuted notebook made from its source, with stable cell ids."""
+    notebook = jupytext.read(source_path(name), fmt="py:percent")
+    seen: dict[str, int] = {}
+    for cell in notebook.cells:
+        # An id that depends on the text alone does not change when its neighbours do.
+        digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
+        seen[digest] = seen.get(digest, 0) + 1
+        cell.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
+        cell.metadata.pop("lines_to_next_cell", None)
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL})
+    return notebook
+
+
+def parameters(notebook: nbformat.NotebookNode) -> dict[str, Any]:
+    """The literals of the one cell tagged ``parameters``.
+
+    Raises:
+        NotebookError: if there is not exactly one such cell, or it holds anything but assignments
+            of literals.
+    """
+    cells = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
+    if len(cells) != 1:
+        raise NotebookError(f"{len(cells)} cells are tagged 'parameters'; there must be one")
+    values: dict[str, Any] = {}
+    for node in ast.parse(cells[0].source).body:
+        single = isinstance(node, ast.Assign) and len(node.targets) == 1
+        if not (single and isinstance(node.targets[0], ast.Name)):
+            raise NotebookError(
+                f"the parameters cell holds more than literals: {ast.unparse(node)}"
+            )
+        try:
+            values[node.targets[0].id] = ast.literal_eval(node.value)
+        except (ValueError, TypeError) as error:
+            raise NotebookError(f"not a literal: {ast.unparse(node)}") from error
+    return values
+
+
+def check_parameters(name: str, given: Mapping[str, Any]) -> None:
+    """Refuse parameters the notebook does not have (papermill itself would only log them).
+
+    Raises:
+        NotebookError: naming the nearest and all known parameters.
+    """
+    known = parameters(build(name))
+    for parameter in given:
+        if parameter not in known:
+            near = difflib.get_close_matches(parameter, known, 1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise NotebookError(
+                f"{name} has no parameter {parameter!r}{hint}; known: {', '.join(known)}"
+            )
+
+
+def output_path(name: str, given: Mapping[str, Any]) -> Path:
+    """Where an executed notebook goes: ``runs/notebooks/NAME[--parameters].ipynb``."""
+    words = [f"{key}={value}" for key, value in sorted(given.items())]
+    tail = re.sub(r"[^A-Za-z0-9=.,_-]+", "_", ",".join(words))
+    return paths.runs() / "notebooks" / (f"{name}--{tail}.ipynb" if tail else f"{name}.ipynb")
+
+
+def run(
+    name: str,
+    given: Mapping[str, Any] | None = None,
+    *,
+    output: Path | None = None,
+    timeout: int = CELL_TIMEOUT,
+    progress: bool = False,
+) -> Path:
+    """Execute a notebook with papermill and return the executed copy's path.
+
+    Args:
+        name: for example ``"06_train_vision"``; the working directory does not matter.
+        given: parameters to change.
+        output: where to write; :func:`output_path` by default. Only a whole run is written: a
+            failed one leaves an earlier output as it was, and its partial copy beside it under
+            ``NAME.failed.ipynb``.
+        timeout: seconds a cell may take.
+        progress: show papermill's bar.
+
+    Raises:
+        NotebookError: for an unknown notebook or parameter, before anything runs.
+        papermill.PapermillExecutionError: if a cell raised.
+        nbclient.exceptions.CellTimeoutError: if a cell took too long.
+        nbclient.exceptions.DeadKernelError: if the kernel died, for want of memory for example.
+    """
+    import papermill
+
+    given = dict(given or {})
+    source = build(name)
+    check_parameters(name, given)
+    target = (output or output_path(name, given)).absolute()
+    with files.replacing(target) as aside:
+        nbformat.write(source, aside)
+        try:
+            papermill.execute_notebook(
+                str(aside),
+                str(aside),
+                parameters=given,
+                kernel_name=KERNEL["name"],
+                cwd=str(paths.notebooks()),
+                execution_timeout=timeout,
+                progress_bar=progress,
+                log_output=False,
+                # Kernels listen on the loopback interface only; their warning about it is noise.
+                extra_arguments=["--IPKernelApp.log_level=ERROR"],
+            )
+        except FAILURES:
+            aside.replace(target.with_suffix(".failed.ipynb"))
+            raise
+        aside.write_text(tidy(aside.read_text(encoding="utf-8")), encoding="utf-8")
+    target.with_suffix(".failed.ipynb").unlink(missing_ok=True)
+    return target
+
+
+def reason(error: Exception) -> str:
+    """One line on why an execution failed."""
+    if isinstance(error, PapermillExecutionError):
+        return f"{error.ename}: {error.evalue}"
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+
+
+def tidy(text: str) -> str:
+    """An executed notebook without times, paths and other marks of the machine it ran on."""
+    notebook = nbformat.reads(text, as_version=4)
+    version = notebook.metadata.get("language_info", {}).get("version", "3")
+    notebook.metadata = nbformat.from_dict(
+        {
+            "kernelspec": KERNEL,
+            "language_info": {
+                "name": "python",
+                "file_extension": ".py",
+                "mimetype": "text/x-python",
+                "pygments_lexer": "ipython3",
+                "version": ".".join(version.split(".")[:1]),
+            },
+        }
+    )
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags", [])
+        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        if cell.cell_type == "code":
+            for out in cell.outputs:
+                out.pop("metadata", None) if out.output_type == "stream" else None
+    return nbformat.writes(notebook) + "\n"
+
+
+def execute_reference(name: str) -> Path:
+    """Rebuild ``notebooks/NAME.ipynb`` from its source, executed with default parameters."""
+    return run(name, output=paths.notebooks() / f"{name}.ipynb")
+
+
+def parse_value(text: str) -> Any:
+    """A parameter from the command line: JSON or Python literal if it is one, else the text."""
+    for reader in (json.loads, ast.literal_eval):
+        try:
+            return reader(text)
+        except (ValueError, SyntaxError):
+            continue
+    return text

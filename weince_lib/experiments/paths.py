@@ -1,0 +1,55 @@
+"""Where things are: the companion's root, its runs, its committed results.
+
+Paths never depend on the working directory: papermill runs a notebook in its caller's, nbval in
+the notebook's own.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def root() -> Path:
+    """The companion's folder: ``$WEINCE_HOME``, else the checkout this package lies in.
+
+    Raises:
+        FileNotFoundError: if neither holds the notebooks (the bare library was installed).
+    """
+    named = os.environ.get("WEINCE_HOME")
+    folder = Path(named).absolute() if named else Path(__file__).resolve().parents[2]
+    if not (folder / "notebooks").is_dir():
+        raise FileNotFoundError(
+            f"{folder} holds no notebooks; set WEINCE_HOME to a checkout of the companion"
+        )
+    return folder
+
+
+def _folder(variable: str, default: str) -> Path:
+    # A relative name starts at the root: a kernel and the command that started it both find it.
+    return root() / os.environ.get(variable, default)
+
+
+def runs() -> Path:
+    """Generated records, checkpoints and executed notebooks: ``$WEINCE_RUNS`` or ``runs/``."""
+    return _folder("WEINCE_RUNS", "runs")
+
+
+def notebooks() -> Path:
+    """The notebooks, executed with outputs; their sources are in ``source/`` below."""
+    return root() / "notebooks"
+
+
+def figures() -> Path:
+    """Generated figures, PNG and PDF: ``$WEINCE_FIGURES`` or ``figures/``."""
+    return _folder("WEINCE_FIGURES", "figures")
+
+
+def results() -> Path:
+    """Tidy tables of our records: ``$WEINCE_RESULTS`` or ``paper/results/``."""
+    return _folder("WEINCE_RESULTS", "paper/results")
+
+
+def reported() -> Path:
+    """The paper's own numbers."""
+    return root() / "paper" / "reported"

@@ -1,0 +1,102 @@
+"""The tail of a frozen encoder as a record: peaks over threshold and known endpoint (Figure 3)."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..diagnostics import ScoreBank, two_view_bank
+from ..evt import fit_gpd, fit_known_endpoint
+from ..losses import PRESETS, tail_evidence
+from ..vision import augmentation
+from . import store
+from .config import Positive, VisionConfig
+from .store import Metric, Record
+from .vision import labels, trained_model, training_images
+
+EXPERIMENT = "tail"
+
+
+class TailConfig(BaseModel):
+    """What is measured on which encoder.
+
+    Attributes:
+        encoder_run: the run whose last checkpoint is frozen.
+        batches: batches in the bank; 32 in the paper.
+        batch_size: pairs per batch; 256 in the paper.
+        quantile: of the negatives, the threshold; 0.99 in the paper's Figure 3.
+        seed: of the bank.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    encoder_run: VisionConfig
+    batches: Positive = 32
+    batch_size: Annotated[int, Field(ge=2)] = 256
+    quantile: Annotated[float, Field(gt=0, lt=1)] = 0.99
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @classmethod
+    def of(cls, encoder_run: VisionConfig) -> Self:
+        """The standard measurement of an encoder: batches of the size it was trained with."""
+        return cls(encoder_run=encoder_run, batch_size=encoder_run.batch_size)
+
+    def canonical(self) -> dict[str, Any]:
+        """JSON values for the record's key."""
+        return self.model_dump(mode="json")
+
+
+def score_bank(config: TailConfig) -> ScoreBank:
+    """The bank of the run's frozen encoder, with the augmentation it was trained with.
+
+    Raises:
+        FileNotFoundError: if the encoder has not been trained yet.
+    """
+    run = config.encoder_run
+    images = training_images(run)
+    return two_view_bank(
+        trained_model(run, images),
+        images.images,
+        augmentation(run.dataset),
+        batches=config.batches,
+        batch_size=config.batch_size,
+        seed=config.seed,
+    )
+
+
+def run_tail(config: TailConfig, bank: ScoreBank, *, profile: str) -> Record:
+    """Fit the tail of a bank and record it, or return the record that is there.
+
+    Args:
+        config: see :class:`TailConfig`.
+        bank: what :func:`score_bank` made from it.
+        profile: decides which table it is collected into.
+    """
+    settings = config.canonical()
+    done = store.find(EXPERIMENT, settings)
+    if done is not None:
+        return done
+    started = time.time()
+    values = bank.negatives().numpy().astype(np.float64)
+    known = fit_known_endpoint(values, quantile=config.quantile)
+    metrics = [
+        Metric("threshold", known.threshold),
+        Metric("exceedances", known.exceedances),
+        Metric("known_endpoint_shape", known.shape, low=known.shape_low, high=known.shape_high),
+    ]
+    fit = fit_gpd(values, quantile=config.quantile)
+    if fit.regime != "unbounded":
+        metrics.append(Metric("gpd_shape", fit.shape, low=fit.shape_low, high=fit.shape_high))
+    for name, preset in PRESETS.items():
+        lam = [tail_evidence(s, bank.positives, preset).lam.mean().item() for s in bank.scores]
+        metrics.append(Metric(f"mean_lambda_{name}", float(np.mean(lam))))
+    return store.save(
+        EXPERIMENT,
+        settings,
+        metrics,
+        labels=labels(config.encoder_run, profile),
+        started=started,
+        details={"regime": fit.regime, "note": fit.note, "pairs": int(values.size)},
+    )

@@ -1,0 +1,81 @@
+"""One look for every figure: the same colour for the same loss everywhere, safe for colour-blind.
+
+Colours are Okabe and Ito's (2008). Figures are 6.5 inches wide, the text width of a letter page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from .. import files
+from ..experiments import paths
+
+#: Text width of a letter page with one-inch margins, in inches.
+PAGE_WIDTH = 6.5
+
+LOSS_COLOURS = {
+    "infonce": "#0072B2",
+    "weince": "#D55E00",
+    "weince-release": "#E69F00",
+    "weince-calibrated": "#009E73",
+    "weince-custom": "#56B4E9",
+    "weibit": "#CC79A7",
+}
+LOSS_NAMES = {
+    "infonce": "InfoNCE",
+    "weince": "WEINCE (paper)",
+    "weince-release": "WEINCE (release)",
+    "weince-calibrated": "WEINCE (calibrated)",
+    "weince-custom": "WEINCE (custom)",
+    "weibit": "Weibit (λ = 1)",
+}
+#: What the data look like, whatever the loss: observed scores, and reference lines.
+DATA_COLOUR = "#444444"
+REFERENCE_COLOUR = "#999999"
+
+RC: dict[Any, Any] = {
+    "figure.dpi": 100,
+    "savefig.dpi": 200,
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.labelsize": 9,
+    "legend.fontsize": 8,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.6,
+    "legend.frameon": False,
+    "figure.constrained_layout.use": True,
+    "svg.hashsalt": "weince",
+    "pdf.fonttype": 42,
+}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Use the companion's style inside a ``with`` block."""
+    with mpl.rc_context(RC):
+        yield
+
+
+def save_figure(figure: Figure, name: str) -> None:
+    """Write ``figures/NAME.png`` and ``.pdf``, byte-stable for the same content.
+
+    Dates and program versions are left out of the files.
+    """
+    for suffix, metadata in (
+        (".png", {"Software": None}),
+        (".pdf", {"CreationDate": None, "Producer": None, "Creator": None}),
+    ):
+        # Some settings, such as the kind of fonts, count when the file is written.
+        with style(), files.replacing(paths.figures() / f"{name}{suffix}") as aside:
+            figure.savefig(aside, metadata=metadata, dpi=RC["savefig.dpi"])

@@ -1,0 +1,262 @@
+"""SimCLR's two random views of every image, on whole batches of tensors (paper, appendix F.2).
+
+Random resized crop, horizontal flip, colour jitter, grayscale; no blur and no normalisation
+(Chen et al. 2020, arXiv:2002.05709, appendix A, less the blur). Each image has random parameters of
+its own, from the distribution of torchvision's per-image transforms; drawing them
+(:func:`sample_parameters`) is apart from applying them (:func:`apply_parameters`). Pixels are
+float32 in [0, 1] throughout, where torchvision on PIL images rounds to 8 bits after each step.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .datasets import DATASETS
+from .image_ops import color_jitter, crop_and_resize, grayscale, horizontal_flip
+
+#: Draws of area and aspect ratio before the central crop is taken, as in torchvision.
+ATTEMPTS = 10
+
+
+def sample_boxes(
+    n: int,
+    height: int,
+    width: int,
+    scale: tuple[float, float],
+    ratio: tuple[float, float],
+    generator: torch.Generator,
+) -> Tensor:
+    """Draw crop boxes as torchvision's ``RandomResizedCrop.get_params`` does.
+
+    Area uniform in ``scale``, log aspect ratio uniform in ``ratio``, sides rounded to whole pixels;
+    the first of :data:`ATTEMPTS` draws that fits is placed uniformly. If none fits, the box is the
+    largest central one with an aspect ratio in range.
+
+    Args:
+        n: number of boxes.
+        height: of the images, in pixels.
+        width: of the images, in pixels.
+        scale: least and greatest share of the image's area.
+        ratio: least and greatest width / height.
+        generator: source of all random numbers.
+
+    Returns:
+        ``(top, left, height, width)`` of each box, ``int64``, shape ``(n, 4)``.
+    """
+    uniform = _rand(4, n, ATTEMPTS, generator=generator)
+    area = height * width * (scale[0] + (scale[1] - scale[0]) * uniform[0])
+    low, high = math.log(ratio[0]), math.log(ratio[1])
+    aspect = (low + (high - low) * uniform[1]).exp()
+    w, h = (area * aspect).sqrt().round().long(), (area / aspect).sqrt().round().long()
+    fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
+    # clamp: u < 1, but u * k can round up to k in float32
+    top = torch.minimum((uniform[2] * (height - h + 1)).long(), height - h)
+    left = torch.minimum((uniform[3] * (width - w + 1)).long(), width - w)
+    first = fits.int().argmax(dim=1)  # the first of equal maxima
+    drawn = torch.stack([top, left, h, w], dim=2)[torch.arange(n, device=fits.device), first]
+
+    w0 = min(width, round(height * ratio[1]))
+    h0 = min(height, round(width / ratio[0]))
+    central = torch.tensor([(height - h0) // 2, (width - w0) // 2, h0, w0], device=fits.device)
+    return torch.where(fits.any(dim=1, keepdim=True), drawn, central)
+
+
+@dataclass(frozen=True, eq=False)
+class ViewParameters:
+    """Random parameters of one view of a batch of n images.
+
+    Attributes:
+        boxes: ``(top, left, height, width)``, ``int64``, shape ``(n, 4)``.
+        flipped: mirrored left to right, boolean, shape ``(n,)``.
+        jittered: colour-jittered, boolean, shape ``(n,)``.
+        factors: of brightness, contrast and saturation, and the hue shift, shape ``(n, 4)``.
+        order: permutations of these four operations, shape ``(n, 4)``.
+        grey: made grey, boolean, shape ``(n,)``.
+    """
+
+    boxes: Tensor
+    flipped: Tensor
+    jittered: Tensor
+    factors: Tensor
+    order: Tensor
+    grey: Tensor
+
+
+@dataclass(frozen=True)
+class TwoViewAugment:
+    """Two random views of each image: ``view0, view1 = augment(images, generator)``.
+
+    The defaults are the paper's: torchvision's crop and SimCLR's colour jitter of strength 1.
+
+    Attributes:
+        crop_scale: least and greatest share of the image's area that a crop covers.
+        crop_ratio: least and greatest width / height of a crop.
+        flip_probability: of mirroring left to right.
+        brightness: factor is uniform in 1 -+ this, but never negative.
+        contrast: likewise.
+        saturation: likewise; no effect on grey images.
+        hue: shift is uniform in -+ this, in turns, at most 0.5; no effect on grey images.
+        jitter_probability: of the colour jitter, all four operations together.
+        grayscale_probability: of removing the colour, after the jitter.
+        output_size: side in pixels of the square views; 0 keeps the images' own height and width.
+
+    Raises:
+        ValueError: for a setting outside its range.
+    """
+
+    crop_scale: tuple[float, float] = (0.08, 1.0)
+    crop_ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    flip_probability: float = 0.5
+    brightness: float = 0.8
+    contrast: float = 0.8
+    saturation: float = 0.8
+    hue: float = 0.2
+    jitter_probability: float = 0.8
+    grayscale_probability: float = 0.2
+    output_size: int = 0
+
+    def __post_init__(self) -> None:
+        low, high = self.crop_scale
+        if not 0.0 < low <= high <= 1.0:
+            raise ValueError(
+                f"crop_scale must be 0 < least <= greatest <= 1, got {self.crop_scale}"
+            )
+        low, high = self.crop_ratio
+        if not 0.0 < low <= high < math.inf:
+            raise ValueError(f"crop_ratio must be 0 < least <= greatest, got {self.crop_ratio}")
+        for name in ("flip_probability", "jitter_probability", "grayscale_probability"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} must lie in [0, 1], got {getattr(self, name)}")
+        for name in ("brightness", "contrast", "saturation"):
+            if not 0.0 <= getattr(self, name) < math.inf:
+                raise ValueError(
+                    f"{name} must be finite and not negative, got {getattr(self, name)}"
+                )
+        if not 0.0 <= self.hue <= 0.5:
+            raise ValueError(f"hue must lie in [0, 0.5], got {self.hue}")
+        if self.output_size < 0:
+            raise ValueError(f"output_size must be 0 or a number of pixels, got {self.output_size}")
+
+    @torch.no_grad()
+    def __call__(self, images: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Draw and make both views.
+
+        Args:
+            images: ``uint8``, or floating point in [0, 1]; shape ``(n, 1 or 3, H, W)``.
+            generator: source of all random numbers. The same state gives the same views to the
+                bit; how many numbers are drawn depends on n alone.
+
+        Returns:
+            Two float32 tensors in [0, 1], shape ``(n, C, H, W)``, or with ``output_size`` for H
+            and W; on the device of ``images``.
+
+        Raises:
+            ValueError: for another shape or dtype, or (looked for on the CPU only, where it is
+                free) floating-point pixels outside [0, 1].
+        """
+        pixels = _unit_range(images)
+        n, _, height, width = pixels.shape
+        size = (self.output_size, self.output_size) if self.output_size else (height, width)
+        view0, view1 = (
+            apply_parameters(pixels, sample_parameters(self, n, height, width, generator), size)
+            for _ in range(2)
+        )
+        return view0, view1
+
+
+def sample_parameters(
+    augment: TwoViewAugment, n: int, height: int, width: int, generator: torch.Generator
+) -> ViewParameters:
+    """Draw one view's parameters for ``n`` images, on the generator's device.
+
+    Args:
+        augment: the settings.
+        n: number of images.
+        height: of the images, in pixels.
+        width: of the images, in pixels.
+        generator: source of all random numbers.
+    """
+    boxes = sample_boxes(n, height, width, augment.crop_scale, augment.crop_ratio, generator)
+    flip, jitter, grey = _rand(3, n, generator=generator)
+    strengths = (augment.brightness, augment.contrast, augment.saturation)
+    low = [max(0.0, 1.0 - strength) for strength in strengths] + [-augment.hue]
+    high = [1.0 + strength for strength in strengths] + [augment.hue]
+    least, greatest = torch.tensor([low, high], device=generator.device)
+    return ViewParameters(
+        boxes=boxes,
+        flipped=flip < augment.flip_probability,
+        jittered=jitter < augment.jitter_probability,
+        factors=least + (greatest - least) * _rand(n, 4, generator=generator),
+        order=_rand(n, 4, generator=generator).argsort(dim=1),
+        grey=grey < augment.grayscale_probability,
+    )
+
+
+def apply_parameters(
+    images: Tensor, parameters: ViewParameters, out_size: tuple[int, int]
+) -> Tensor:
+    """Make one view: crop and resize, flip, colour jitter, grayscale, in this order.
+
+    Args:
+        images: float in [0, 1], shape ``(n, 1 or 3, H, W)``.
+        parameters: on the same device, or on the CPU.
+        out_size: height and width of the view.
+
+    Returns:
+        Float in [0, 1], shape ``(n, C, *out_size)``.
+    """
+    device = images.device
+    view = crop_and_resize(images, parameters.boxes.to(device), out_size)
+    view = horizontal_flip(view, parameters.flipped.to(device))
+    view = color_jitter(view, parameters.factors, parameters.order, parameters.jittered)
+    # A shrunk pixel's weights sum to 1 up to rounding: white may come out at 1 + 1e-7.
+    return grayscale(view, parameters.grey.to(device)).clamp_(0.0, 1.0)
+
+
+def _rand(*shape: int, generator: torch.Generator) -> Tensor:
+    return torch.rand(shape, generator=generator, device=generator.device)
+
+
+def _unit_range(images: Tensor) -> Tensor:
+    """Checked images as float32 in [0, 1]."""
+    if images.ndim != 4 or images.shape[1] not in (1, 3):
+        raise ValueError(f"images must have shape (n, 1 or 3, H, W), got {tuple(images.shape)}")
+    if images.dtype == torch.uint8:
+        return images.float().div_(255.0)
+    if not images.is_floating_point():
+        raise ValueError(f"images must be uint8 or floating point in [0, 1], got {images.dtype}")
+    if images.device.type == "cpu" and images.numel():
+        low, high = (float(value) for value in images.aminmax())
+        if not 0.0 <= low <= high <= 1.0:
+            raise ValueError(
+                f"floating-point images must lie in [0, 1], got {low:g} to {high:g}; "
+                "pass uint8, or divide by 255"
+            )
+    return images.float()
+
+
+#: The views to train with, by data set (an image folder's without its path). Fashion-MNIST and
+#: image folders take the paper's. Handwritten digits do not: a mirrored digit is no digit, and a
+#: crop of a few of the 64 pixels shows none. Their flip is off and their crops keep 40 % or more,
+#: which is this project's choice (the paper has no such data set).
+AUGMENTATIONS = {
+    "digits": TwoViewAugment(crop_scale=(0.4, 1.0), flip_probability=0.0),
+    "fashion-mnist": TwoViewAugment(),
+    "imagefolder": TwoViewAugment(),
+}
+
+
+def augmentation(dataset: str) -> TwoViewAugment:
+    """The views to train with on a data set, named as for :func:`weince_lib.vision.load`.
+
+    Raises:
+        ValueError: for an unknown data set, with the known ones listed.
+    """
+    kind = dataset.partition(":")[0]
+    if kind not in AUGMENTATIONS:
+        raise ValueError(f"unknown data set {dataset!r}; known: {', '.join(DATASETS)}")
+    return AUGMENTATIONS[kind]
