@@ -37,6 +37,39 @@ def check_temperature(temperature: float) -> None:
         raise ValueError(f"temperature must be positive and finite, got {temperature}")
 
 
+def logit_slope(
+    temperature: float, logit_scale: Tensor | None, like: Tensor, *, validate: bool = True
+) -> Tensor:
+    """1 / tau as a scalar tensor: of the temperature, or a learnable one of its own.
+
+    Args:
+        temperature: tau; of no effect where ``logit_scale`` is given.
+        logit_scale: 1 / tau itself (CLIP keeps its logarithm; pass ``log_scale.exp()``), with one
+            element; takes a gradient.
+        like: gives the device.
+        validate: also look at its sign, on the CPU and outside ``torch.compile``.
+
+    Raises:
+        ValueError: if ``logit_scale`` has more elements than one, is no floating-point number, is
+            on another device, or is not positive and finite.
+    """
+    check_temperature(temperature)
+    if logit_scale is None:
+        return torch.full((), 1.0 / temperature, dtype=exact_dtype(like.device), device=like.device)
+    if logit_scale.numel() != 1 or not logit_scale.is_floating_point():
+        raise ValueError(
+            "logit_scale must be one floating-point number, "
+            f"got shape {tuple(logit_scale.shape)} of {logit_scale.dtype}"
+        )
+    if logit_scale.device != like.device:
+        raise ValueError(f"logit_scale is on {logit_scale.device}, the embeddings on {like.device}")
+    if validate and logit_scale.device.type == "cpu" and not torch.compiler.is_compiling():
+        value = float(logit_scale.detach())
+        if not 0.0 < value < float("inf"):
+            raise ValueError(f"logit_scale must be positive and finite, got {value}")
+    return logit_scale.reshape(()).to(exact_dtype(like.device))
+
+
 def check_embeddings(z: Tensor, name: str = "embeddings") -> None:
     """Raise one clear error for embeddings that have no cosine.
 
@@ -72,14 +105,15 @@ def _count(mask: Tensor) -> str:
     return f"{int(mask.sum())} of {mask.numel()}"
 
 
-def check_pairs(z0: Tensor, z1: Tensor, *, validate: bool = True) -> None:
-    """Raise one clear error unless ``z0`` and ``z1`` are two views of the same ``N >= 2`` items.
+def check_pairs(z0: Tensor, z1: Tensor, *, validate: bool = True, least: int = 2) -> None:
+    """Raise one clear error unless ``z0`` and ``z1`` are two views of the same N items.
 
     Args:
         z0: first views, shape ``(N, d)``, any floating dtype.
         z1: second views, same shape and device.
         validate: also look for rows that are zero or not finite. Only done where it costs no
             synchronisation: on the CPU, outside ``torch.compile``.
+        least: least N; a pair that has negatives elsewhere may be alone.
 
     Raises:
         ValueError: naming the mismatch.
@@ -89,9 +123,9 @@ def check_pairs(z0: Tensor, z1: Tensor, *, validate: bool = True) -> None:
             "z0 and z1 must be two views of one batch, both (N, d); "
             f"got {tuple(z0.shape)} and {tuple(z1.shape)}"
         )
-    if z0.shape[0] < 2:
+    if z0.shape[0] < least:
         raise ValueError(
-            f"a batch of N = {z0.shape[0]} pairs has no negatives; N must be 2 or more"
+            f"a batch of N = {z0.shape[0]} pairs has no negatives; N must be {least} or more"
         )
     if not (z0.is_floating_point() and z1.is_floating_point()):
         raise ValueError(

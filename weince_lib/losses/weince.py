@@ -9,29 +9,29 @@ the batch's own tail (:mod:`weince_lib.losses.evidence`) and are constants in th
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal, Self, overload
+from collections.abc import Sequence
+from typing import Any, Literal, Self, Unpack, overload
 
-from torch import Tensor, nn
+import torch
+from torch import Tensor
 
-from .blocks import CandidateProblem, check_memory
+from .blocks import check_memory
+from .candidates import CandidateSet, candidate_problems
+from .distributed import gather_constant
 from .evidence import (
     Evidence,
     TailEvidence,
     TailIndex,
+    TailReading,
     TailSettings,
     preset,
-    tail_evidence,
     weigh,
 )
-from .similarity import (
-    Implementation,
-    candidate_cross_entropy,
-    check_pairs,
-    check_temperature,
-    loss_dtype,
-    resolve_impl,
-    two_view_cosines,
-)
+from .infonce import mean_of
+from .module import CallOptions, ContrastiveLoss, LossOptions
+from .negative_queue import NegativeQueue
+from .reference import cosines, masked_cross_entropy, read_score_tails
+from .similarity import Implementation, logit_slope, loss_dtype, resolve_impl
 from .streaming import candidate_nll
 from .tail_pass import read_tails
 
@@ -52,7 +52,7 @@ def endpoint_coordinate(scores: Tensor, floor: float = 1e-6) -> Tensor:
 
 
 def blended_logits(
-    scores: Tensor, lam: Tensor, beta: Tensor, temperature: float, floor: float = 1e-6
+    scores: Tensor, lam: Tensor, beta: Tensor, temperature: float | Tensor, floor: float = 1e-6
 ) -> Tensor:
     """Eq. (3.1) for every anchor (row) and candidate (column).
 
@@ -60,7 +60,7 @@ def blended_logits(
         scores: cosines, shape ``(M, C)``.
         lam: blend weight of each anchor, shape ``(M,)``; 0 gives exactly ``scores / temperature``.
         beta: tail index of each anchor, shape ``(M,)``.
-        temperature: tau.
+        temperature: tau; a scalar tensor takes a gradient.
         floor: least shortfall.
 
     Returns:
@@ -78,10 +78,8 @@ def weince_loss(
     temperature: float = ...,
     settings: TailSettings | None = ...,
     *,
-    validate: bool = ...,
-    impl: Implementation = ...,
-    memory_budget: int | None = ...,
     return_evidence: Literal[False] = ...,
+    **options: Unpack[CallOptions],
 ) -> Tensor: ...
 @overload
 def weince_loss(
@@ -90,10 +88,8 @@ def weince_loss(
     temperature: float = ...,
     settings: TailSettings | None = ...,
     *,
-    validate: bool = ...,
-    impl: Implementation = ...,
-    memory_budget: int | None = ...,
     return_evidence: Literal[True],
+    **options: Unpack[CallOptions],
 ) -> tuple[Tensor, TailEvidence]: ...
 def weince_loss(
     z0: Tensor,
@@ -101,22 +97,44 @@ def weince_loss(
     temperature: float = 0.5,
     settings: TailSettings | None = None,
     *,
+    candidates: CandidateSet = "two-view",
+    symmetric: bool = True,
+    ids: Tensor | None = None,
+    negatives: Tensor | None = None,
+    queue: NegativeQueue | None = None,
+    logit_scale: Tensor | None = None,
+    gather_distributed: bool = False,
     validate: bool = True,
     impl: Implementation = "auto",
     memory_budget: int | None = None,
     return_evidence: bool = False,
 ) -> Tensor | tuple[Tensor, TailEvidence]:
-    """WEINCE of two views of one batch (paper section 3, Algorithm 1).
+    """WEINCE of one batch of pairs (paper section 3, Algorithm 1).
+
+    The candidate sets are those of :func:`weince_lib.losses.infonce_loss`, with the same keywords.
+    rho_0 is taken over all anchors: those of both directions of the symmetric bipartite set, and of
+    all ranks under ``gather_distributed``, so that lambda does not depend on how many processes
+    share a batch. The tail's size is a share of the candidates before any are left out by identity;
+    an anchor with too few left has lambda 0.
 
     Args:
-        z0: first views, shape ``(N, d)``; rows need not be normalised.
-        z1: second views, same shape. Row ``k`` of both is the same item.
+        z0: first views, or queries, shape ``(N, d)``; rows need not be normalised.
+        z1: second views, or keys, same shape. Row ``k`` of both is the same item.
         temperature: tau of the softmax part: 0.5 for images, 0.05 for sentences in the paper.
         settings: how the tail is read; the paper's by default.
-        validate: look for zero and non-finite rows (CPU only, where it is free).
-        impl: as for :func:`weince_lib.losses.infonce_loss`.
-        memory_budget: as for :func:`weince_lib.losses.infonce_loss`.
-        return_evidence: also return the per-anchor :class:`TailEvidence`.
+        candidates: ``"two-view"`` or ``"bipartite"``.
+        symmetric: of the bipartite set, whether keys are anchors too.
+        ids: identity of each pair, integer, shape ``(N,)``.
+        negatives: further candidates with gradient, shape ``(K, d)``.
+        queue: past embeddings as further candidates.
+        logit_scale: 1 / tau as a learnable tensor of one element, in place of ``temperature``.
+        gather_distributed: take the candidates and rho_0 of all ranks.
+        validate: look for zero and non-finite rows (CPU only, where it is free), and compare the
+            ranks' batches before gathering them.
+        impl: ``"auto"``, ``"reference"`` or ``"streaming"``.
+        memory_budget: bytes the streaming implementation may use for blocks of scores.
+        return_evidence: also return the :class:`TailEvidence` of this rank's anchors: the 2N
+            views; or the N queries, then, in the symmetric set, the N keys.
 
     Returns:
         Scalar loss in nats per anchor, float32 (float64 for float64 input), or
@@ -124,38 +142,79 @@ def weince_loss(
 
     Raises:
         ValueError: as :func:`weince_lib.losses.infonce_loss`.
+        RuntimeError: as :func:`weince_lib.losses.infonce_loss`.
     """
-    check_temperature(temperature)
+    scale = logit_slope(temperature, logit_scale, z0, validate=validate)
     check_memory(memory_budget)
-    check_pairs(z0, z1, validate=validate)
     settings = settings or TailSettings()
-    dtype = loss_dtype(z0)
-    if resolve_impl(impl) == "reference":
-        cosines, positives = two_view_cosines(z0, z1)
-        evidence = tail_evidence(cosines.detach(), positives, settings)
-        logits = blended_logits(cosines, evidence.lam, evidence.beta, temperature, settings.floor)
-        loss = candidate_cross_entropy(logits, positives).to(dtype)
-        return (loss, evidence.to(dtype)) if return_evidence else loss
-    problem = CandidateProblem.two_view(z0, z1)
-    reading, shortfalls = read_tails(problem, settings, memory_budget)
-    evidence = weigh(reading, settings)
-    loss = candidate_nll(
-        problem,
-        slope=(1.0 - evidence.lam) / temperature,
-        power=evidence.lam * evidence.beta,
-        floor=settings.floor,
-        rho=evidence.rho,
-        shortfalls=shortfalls,
-        memory=memory_budget,
+    reference = resolve_impl(impl) == "reference"
+    problems = candidate_problems(
+        z0,
+        z1,
+        candidates=candidates,
+        symmetric=symmetric,
+        ids=ids,
+        negatives=negatives,
+        queue=queue,
+        gather_distributed=gather_distributed,
+        validate=validate,
+        twice_differentiable=reference,
     )
-    return (loss, evidence) if return_evidence else loss
+    readings: Sequence[TailReading]
+    if reference:
+        scored = [cosines(problem) for problem in problems]
+        readings = [
+            read_score_tails(scores.detach(), counts, p.positives, settings, p.negatives)
+            for (scores, counts), p in zip(scored, problems, strict=True)
+        ]
+    else:
+        readings, kept = zip(
+            *(read_tails(problem, settings, memory_budget) for problem in problems), strict=True
+        )
+    reading = _join(readings)
+    evidence = weigh(
+        reading, settings, gather_constant(reading.rho) if gather_distributed else None
+    )
+    losses = []
+    for i, problem in enumerate(problems):
+        anchors = problem.positives.shape[0]
+        part = slice(i * anchors, (i + 1) * anchors)
+        lam, beta = evidence.lam[part], evidence.beta[part]
+        if reference:
+            scores, counts = scored[i]
+            logits = blended_logits(scores, lam, beta, 1.0 / scale, settings.floor)
+            losses.append(masked_cross_entropy(logits, counts, problem.positives))
+        else:
+            losses.append(
+                candidate_nll(
+                    problem,
+                    slope=(1.0 - lam) * scale.to(lam.dtype),
+                    power=lam * beta,
+                    floor=settings.floor,
+                    rho=evidence.rho[part],
+                    shortfalls=kept[i],
+                    memory=memory_budget,
+                )
+            )
+    dtype = loss_dtype(z0)
+    loss = mean_of(losses).to(dtype)
+    return (loss, evidence.to(dtype)) if return_evidence else loss
 
 
-class WEINCELoss(nn.Module):
+def _join(readings: Sequence[TailReading]) -> TailReading:
+    """The readings of several problems as those of one batch."""
+    if len(readings) == 1:
+        return readings[0]
+    names = [field.name for field in dataclasses.fields(TailReading)]
+    return TailReading(*(torch.cat([getattr(r, name) for r in readings]) for name in names))
+
+
+class WEINCELoss(ContrastiveLoss):
     """Module form of :func:`weince_loss`, with every setting of the tail as a keyword.
 
     ``WEINCELoss()`` is the paper's; :meth:`from_preset` has the others. See :class:`TailSettings`
-    for what each keyword means and why its default is what it is.
+    for what each keyword means and why its default is what it is; further keywords (``options``)
+    are those of :class:`weince_lib.losses.InfoNCELoss`.
     """
 
     def __init__(
@@ -171,18 +230,9 @@ class WEINCELoss(nn.Module):
         evidence_sharpness: float = 1.0,
         evidence_margin: float = 2.0,
         floor: float = 1e-6,
-        validate: bool = True,
-        impl: Implementation = "auto",
-        memory_budget: int | None = None,
+        **options: Unpack[LossOptions],
     ) -> None:
-        super().__init__()
-        check_temperature(temperature)
-        resolve_impl(impl)
-        check_memory(memory_budget)
-        self.temperature = temperature
-        self.validate = validate
-        self.impl: Implementation = impl
-        self.memory_budget = memory_budget
+        super().__init__(temperature, **options)
         self.settings = TailSettings(
             tail_index=tail_index,
             evidence=evidence,
@@ -197,37 +247,46 @@ class WEINCELoss(nn.Module):
 
     @classmethod
     def from_preset(
-        cls,
-        name: str,
-        temperature: float = 0.5,
-        *,
-        validate: bool = True,
-        impl: Implementation = "auto",
-        memory_budget: int | None = None,
+        cls, name: str, temperature: float = 0.5, **options: Unpack[LossOptions]
     ) -> Self:
         """Build from a preset: ``"paper"``, ``"release"`` or ``"calibrated"``.
 
         Raises:
             ValueError: for an unknown name, with the known ones listed.
         """
-        return cls(
-            temperature,
-            validate=validate,
-            impl=impl,
-            memory_budget=memory_budget,
-            **dataclasses.asdict(preset(name)),
-        )
+        return cls(temperature, **dataclasses.asdict(preset(name)), **options)
 
     @overload
     def forward(
-        self, z0: Tensor, z1: Tensor, *, return_evidence: Literal[False] = ...
+        self,
+        z0: Tensor,
+        z1: Tensor,
+        *,
+        ids: Tensor | None = ...,
+        negatives: Tensor | None = ...,
+        logit_scale: Tensor | None = ...,
+        return_evidence: Literal[False] = ...,
     ) -> Tensor: ...
     @overload
     def forward(
-        self, z0: Tensor, z1: Tensor, *, return_evidence: Literal[True]
+        self,
+        z0: Tensor,
+        z1: Tensor,
+        *,
+        ids: Tensor | None = ...,
+        negatives: Tensor | None = ...,
+        logit_scale: Tensor | None = ...,
+        return_evidence: Literal[True],
     ) -> tuple[Tensor, TailEvidence]: ...
     def forward(
-        self, z0: Tensor, z1: Tensor, *, return_evidence: bool = False
+        self,
+        z0: Tensor,
+        z1: Tensor,
+        *,
+        ids: Tensor | None = None,
+        negatives: Tensor | None = None,
+        logit_scale: Tensor | None = None,
+        return_evidence: bool = False,
     ) -> Tensor | tuple[Tensor, TailEvidence]:
         """Return the scalar loss of two ``(N, d)`` batches, or ``(loss, evidence)``."""
         loss, evidence = weince_loss(
@@ -235,20 +294,15 @@ class WEINCELoss(nn.Module):
             z1,
             self.temperature,
             self.settings,
-            validate=self.validate,
-            impl=self.impl,
-            memory_budget=self.memory_budget,
+            ids=ids,
+            negatives=negatives,
+            logit_scale=logit_scale,
             return_evidence=True,
+            **self.options(),
         )
+        self.enqueue(z1, ids)
         return (loss, evidence) if return_evidence else loss
 
-    def extra_repr(self) -> str:
-        """Settings, for ``print(loss)``."""
-        fields = dataclasses.asdict(self.settings)
-        return ", ".join(
-            [
-                f"temperature={self.temperature}",
-                *(f"{k}={v}" for k, v in fields.items()),
-                f"impl={self.impl!r}",
-            ]
-        )
+    def own_settings(self) -> dict[str, Any]:
+        """The settings of the tail, for ``print(loss)``."""
+        return dataclasses.asdict(self.settings)
