@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV ?= .venv
 CORES ?= 2
-BIN := $(VENV)/bin
+BIN := $(abspath $(VENV))/bin
 READY := $(VENV)/.ready
-export PATH := $(abspath $(BIN)):$(PATH)
+# Snakemake's rules call `weince` by name.
+SNAKEMAKE := PATH="$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) --quiet rules host reason --
 
 # `make reproduce` leaves the committed results and figures alone: yours go under runs/.
 OURS := $(CURDIR)/runs/reproduce
@@ -15,9 +16,11 @@ TESTED := $(CURDIR)/runs/test
 .PHONY: help reproduce test lint notebooks lab lock clean
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */\1\t/' | expand -t 12
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or later is needed; name one: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[dev]'
 	@touch $@
@@ -26,29 +29,31 @@ reproduce: export WEINCE_RUNS := $(OURS)
 reproduce: export WEINCE_RESULTS := $(OURS)/results
 reproduce: export WEINCE_FIGURES := $(OURS)/figures
 reproduce: $(READY)  ## run the whole companion in the quick profile, then list claims and verdicts
-	snakemake --cores $(CORES) --quiet rules host reason -- quick
-	weince claims --profile quick
+	$(SNAKEMAKE) quick
+	$(BIN)/weince claims --profile quick
 
 test: lint  ## lint, unit tests, notebook regression and drift checks
-	OMP_NUM_THREADS=1 python -m pytest -q -n $(CORES) --dist loadscope
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(CORES) --dist loadscope
 	rm -rf $(TESTED)
-	OMP_NUM_THREADS=1 WEINCE_RUNS=$(TESTED) WEINCE_FIGURES=$(TESTED)/figures python -m pytest -q \
-		-n $(CORES) --dist loadscope --nbval --nbval-current-env --nbval-cell-timeout 900 notebooks
+	OMP_NUM_THREADS=1 WEINCE_RUNS=$(TESTED) WEINCE_FIGURES=$(TESTED)/figures $(BIN)/python -m pytest \
+		-q -n $(CORES) --dist loadscope --nbval --nbval-current-env --nbval-cell-timeout 900 notebooks
 
 lint: $(READY)  ## ruff (lint and format) and mypy
-	ruff check .
-	ruff format --check .
-	mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 notebooks: $(READY)  ## rebuild notebooks/, figures/ and paper/results/ in the quick profile, to commit
-	snakemake --cores $(CORES) --quiet rules host reason -- quick
-	weince notebooks
+	$(SNAKEMAKE) quick
+	$(BIN)/weince notebooks 05_weince_loss 06_train_vision 08_tail_evidence
+	$(BIN)/weince collect --profile quick
+	$(BIN)/weince notebooks 00_overview 11_tables
 
 lab: $(READY)  ## open the companion in JupyterLab
-	cd notebooks && jupyter lab 00_overview.ipynb
+	cd notebooks && $(BIN)/jupyter lab 00_overview.ipynb
 
 lock: $(READY)  ## write the installed versions to constraints.txt
-	weince lock
+	$(BIN)/weince lock
 
 clean:  ## remove generated runs (the environment stays)
 	rm -rf runs .snakemake

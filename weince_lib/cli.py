@@ -53,6 +53,9 @@ def run(notebook: str, given: Sequence[tuple[str, str]], output: Path | None, ti
     from .experiments import notebooks
 
     values = {name: notebooks.parse_value(text) for name, text in given}
+    kind, _, folder = str(values.get("dataset", "")).partition(":")
+    if folder:  # given from here, read in the kernel's own folder
+        values["dataset"] = f"{kind}:{Path(folder).absolute()}"
     name = notebooks.source_path(notebook).stem
     try:
         target = notebooks.run(
@@ -82,7 +85,7 @@ def rebuild(only: Sequence[str]) -> None:
 
 @main.command()
 @click.option("--profile", default="quick", show_default=True, help="Names the table.")
-@click.argument("records", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("records", nargs=-1, type=click.Path(exists=True, path_type=Path))
 def collect(profile: str, records: Sequence[Path]) -> None:
     """Turn RECORDS (by default all of this profile) into paper/results/PROFILE.csv."""
     from .experiments import collect as collecting

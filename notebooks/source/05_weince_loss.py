@@ -34,6 +34,7 @@ from weince_lib.experiments import (
     vision_config,
 )
 from weince_lib.losses import blended_logits
+from weince_lib.losses.evidence import evidence_from_tail
 from weince_lib.vision import augmentation
 
 torch.set_num_threads(1)
@@ -256,8 +257,6 @@ known_tails = {
 
 def share_open(tail_scores, settings):
     """Share of anchors with Delta AIC above the margin; a positive at 0 joins each row."""
-    from weince_lib.losses.evidence import evidence_from_tail
-
     k = settings.tail_size(negatives)
     delta = torch.from_numpy(1 - tail_scores).clamp_min(settings.floor)
     smallest = delta.topk(k + 1, largest=False, sorted=True).values
@@ -398,6 +397,18 @@ assert growing_tail.loc["normal(0.3, 0.1)", 16382] > 0.9  # what the fixed tail 
 
 # %%
 open_without_endpoint = shares["paper's lines"]["exponential, mean 0.05"]
+
+
+def mean_weight(law, settings):
+    """Mean lambda of one batch of anchors whose tails all follow one law."""
+    k = settings.tail_size(negatives)
+    delta = torch.from_numpy(1 - known_tails[law]).clamp_min(settings.floor)
+    smallest = delta.topk(k + 1, largest=False, sorted=True).values
+    return float(evidence_from_tail(smallest, k, settings).lam.mean())
+
+
+with_endpoint, without_endpoint = "Weibull, β = 1", "exponential, mean 0.05"
+excess_weight = mean_weight(without_endpoint, paper) - mean_weight(with_endpoint, paper)
 assert shares["paper's lines"].min() > 0.99
 assert (
     shares["likelihood"]["exponential, mean 0.05"]
@@ -415,6 +426,7 @@ record = record_checks(
         "weibull_link_gap_at_lambda_1": weibull_gap,
         "gradient_relative_gap": gradient_gap,
         "trainable_parameters": trainable,
+        "weight_without_minus_with_endpoint": excess_weight,
         "gate_open_without_endpoint": open_without_endpoint,
         "likelihood_gate_open_without_endpoint": shares["likelihood"]["exponential, mean 0.05"],
     },

@@ -20,6 +20,7 @@ profile = "quick"
 dataset = "auto"
 train_limit = "auto"
 encoder = "auto"
+image_size = "auto"
 width = "auto"
 projection_dim = "auto"
 loss = "weince"
@@ -48,7 +49,7 @@ import torch
 from matplotlib import pyplot as plt
 
 from weince_lib import plots
-from weince_lib.experiments import provenance, run_vision, training_images, vision_config
+from weince_lib.experiments import is_own, run_vision, training_images, vision_config
 from weince_lib.plots import LOSS_NAMES
 from weince_lib.vision import augmentation
 
@@ -57,6 +58,7 @@ config = vision_config(
     dataset=dataset,
     train_limit=train_limit,
     encoder=encoder,
+    image_size=image_size,
     width=width,
     projection_dim=projection_dim,
     loss=loss,
@@ -133,10 +135,13 @@ table.round(2).rename_axis(f"{LOSS_NAMES[config.label]}, %")
 # more than nine of ten cases. What the losses differ in is for [11_tables](11_tables.ipynb), over seeds.
 
 # %%
-assert record.details["history"][-1]["loss"] < record.details["history"][0]["loss"]
-if config.dataset == "digits" and profile == "quick" and epochs == "auto":
-    assert record.metric("linear_accuracy", "test") > 90
+history = record.details["history"]
+if len(history) > 1:
+    assert history[-1]["loss"] < history[0]["loss"], "the loss did not go down"
+if profile == "quick" and is_own(config, profile):
+    accuracy = record.metric("linear_accuracy", "test")
+    assert accuracy > 90, f"linear accuracy {accuracy:.1f} % is below the sanity floor"
 
 # %% tags=["nbval-ignore-output"]
-print(record.path.parent.name)
-provenance()
+# Of the run, which may be older than this notebook's execution.
+{"record": record.key} | record.provenance

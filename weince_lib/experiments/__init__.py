@@ -3,10 +3,10 @@
 from .checks import record_checks
 from .claims import Claim, Decision, decide_all, load_claims
 from .collect import load_reported, load_results
-from .config import AUTO, PROFILES, SEEDS, ConfigError, VisionConfig, vision_config
+from .config import AUTO, PROFILES, SEEDS, ConfigError, VisionConfig, is_own, vision_config
 from .provenance import provenance
 from .store import Metric, Record, RecordError
-from .tail import TailConfig, run_tail, score_bank
+from .tail import TailConfig, run_tail, score_bank, tail_config
 from .vision import run_vision, trained_model, training_images
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "TailConfig",
     "VisionConfig",
     "decide_all",
+    "is_own",
     "load_claims",
     "load_reported",
     "load_results",
@@ -30,6 +31,7 @@ __all__ = [
     "run_tail",
     "run_vision",
     "score_bank",
+    "tail_config",
     "trained_model",
     "training_images",
     "vision_config",

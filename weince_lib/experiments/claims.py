@@ -36,6 +36,8 @@ class Ours(BaseModel):
         quantity: what the number is, in words, with its unit.
         where: columns of the results table and the value each must have.
         against: the loss subtracted, for ``"difference-above"``.
+        elsewhere: the rows are of another data set or encoder than the claim's, so that they are
+            shown and decide nothing: the verdict stays inconclusive.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -44,6 +46,7 @@ class Ours(BaseModel):
     quantity: str
     where: dict[str, str]
     against: str = "infonce"
+    elsewhere: bool = False
 
 
 class Claim(BaseModel):
@@ -118,7 +121,7 @@ def decide(claim: Claim, tables: dict[str, pd.DataFrame], reported: pd.DataFrame
         interval, rows = measured
         return Decision(
             claim,
-            verdict_of(claim.ours, interval),
+            "inconclusive" if claim.ours.elsewhere else verdict_of(claim.ours, interval),
             paper,
             f"{claim.ours.quantity}: {format_interval(interval)}",
             describe(profile, rows),

@@ -5,7 +5,6 @@ Tables, claims and the PDF read these files and ``paper/reported/`` and nothing 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +17,6 @@ from . import paths, store
 from .config import ConfigError, VisionConfig, is_own, parse, profile_stamp
 from .store import Record, RecordError
 from .tail import TailConfig
-
-log = logging.getLogger(__name__)
 
 #: The columns of every table, in order. ``key`` names the record a row came from.
 COLUMNS = (
@@ -100,6 +97,8 @@ def belongs(record: Record, profile: str) -> bool:
             return tail == TailConfig.of(tail.encoder_run) and is_own(tail.encoder_run, profile)
     except ConfigError:
         pass  # of a version with other settings; its stamp tells
+    if record.experiment.startswith("check-"):
+        return record.config.get("profile") == profile
     return record.labels.get("profile") == profile_stamp(profile)
 
 
@@ -112,6 +111,9 @@ def collect(records: Iterable[Path], profile: str) -> Collected:
 
     Returns:
         What was written, and the files that were skipped because they are damaged.
+
+    Raises:
+        FileNotFoundError: if there is not one readable record; the table stays as it is.
     """
     done = Collected()
     table: list[dict[str, Any]] = []
@@ -122,7 +124,10 @@ def collect(records: Iterable[Path], profile: str) -> Collected:
             count += 1
         except (RecordError, OSError) as error:
             done.skipped.append(str(error))
-            log.warning("skipped: %s", error)
+    if not count:
+        raise FileNotFoundError(
+            f"no records of profile {profile!r}; run its notebooks first (the table is unchanged)"
+        )
     frame = pd.DataFrame(table, columns=list(COLUMNS))
     frame = frame.sort_values(
         ["experiment", "dataset", "encoder", "loss", "seed", "key", "metric", "split", "replicate"],

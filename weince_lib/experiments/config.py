@@ -42,6 +42,8 @@ class VisionConfig(BaseModel):
     Attributes:
         dataset: see :func:`weince_lib.vision.load`.
         train_limit: train on the first so many images; 0 means all.
+        image_size: side length images of a folder are scaled and cropped to; 0 takes them as they
+            are, all of one size.
         encoder: see :func:`weince_lib.vision.build_encoder`.
         width: of the small ResNet; 0 for encoders that have their own.
         projection_dim: size of z.
@@ -63,6 +65,7 @@ class VisionConfig(BaseModel):
 
     dataset: str
     train_limit: Annotated[int, Field(ge=0)] = 0
+    image_size: Annotated[int, Field(ge=0)] = 0
     encoder: Literal["resnet-small", "resnet18"]
     width: Annotated[int, Field(ge=0)] = 16
     projection_dim: Positive = 64

@@ -160,7 +160,7 @@ def run(
                 progress_bar=progress,
                 log_output=False,
                 # Kernels listen on the loopback interface only; their warning about it is noise.
-                extra_arguments=["--IPKernelApp.log_level=ERROR"],
+                extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
             )
         except FAILURES:
             aside.replace(target.with_suffix(".failed.ipynb"))
@@ -173,7 +173,8 @@ def run(
 def reason(error: Exception) -> str:
     """One line on why an execution failed."""
     if isinstance(error, PapermillExecutionError):
-        return f"{error.ename}: {error.evalue}"
+        why = error.evalue or error.source.strip().splitlines()[-1]
+        return f"{error.ename}: {why}"
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
 

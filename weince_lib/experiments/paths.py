@@ -50,6 +50,11 @@ def results() -> Path:
     return _folder("WEINCE_RESULTS", "paper/results")
 
 
+def data() -> Path:
+    """Downloaded data sets: ``$WEINCE_DATA`` or ``data/``."""
+    return _folder("WEINCE_DATA", "data")
+
+
 def reported() -> Path:
     """The paper's own numbers."""
     return root() / "paper" / "reported"

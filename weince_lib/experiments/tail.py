@@ -13,7 +13,7 @@ from ..evt import fit_gpd, fit_known_endpoint
 from ..losses import PRESETS, tail_evidence
 from ..vision import augmentation
 from . import store
-from .config import Positive, VisionConfig
+from .config import AUTO, Positive, VisionConfig, parse
 from .store import Metric, Record
 from .vision import labels, trained_model, training_images
 
@@ -46,6 +46,16 @@ class TailConfig(BaseModel):
     def canonical(self) -> dict[str, Any]:
         """JSON values for the record's key."""
         return self.model_dump(mode="json")
+
+
+def tail_config(encoder_run: VisionConfig, **settings: Any) -> TailConfig:
+    """Build a config from flat settings; ``"auto"`` leaves one to :meth:`TailConfig.of`.
+
+    Raises:
+        ConfigError: one line naming the value and what is allowed.
+    """
+    own = TailConfig.of(encoder_run).model_dump() | {"encoder_run": encoder_run}
+    return parse(TailConfig, own | {n: v for n, v in settings.items() if v != AUTO})
 
 
 def score_bank(config: TailConfig) -> ScoreBank:

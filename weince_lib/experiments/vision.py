@@ -21,7 +21,7 @@ from ..vision import (
     load_checkpoint,
     train,
 )
-from . import store
+from . import paths, store
 from .config import VisionConfig, is_own, profile_defaults, profile_stamp
 from .store import Metric, Record
 
@@ -31,7 +31,16 @@ CHECKPOINT = "checkpoint.pt"
 
 def training_images(config: VisionConfig) -> ImageSet:
     """The labelled training images of a run; contrastive training uses them without labels."""
-    return load(config.dataset, "train", limit=config.train_limit)
+    return load_images(config, "train", limit=config.train_limit)
+
+
+def load_images(config: VisionConfig, split: str, limit: int = 0) -> ImageSet:
+    """A split of the run's data set; relative folders start at the companion's root."""
+    name, root = config.dataset, paths.data()
+    kind, _, folder = name.partition(":")
+    if folder:
+        name = f"{kind}:{paths.root() / folder}"
+    return load(name, split, root=root, limit=limit, image_size=config.image_size)
 
 
 def build_model(config: VisionConfig, images: ImageSet) -> SimCLR:
@@ -50,10 +59,11 @@ def trained_model(config: VisionConfig, images: ImageSet) -> SimCLR:
     """The model of a finished run, from its last checkpoint.
 
     Raises:
-        FileNotFoundError: if the run has not been trained yet.
+        FileNotFoundError: if the run has not been finished yet.
     """
-    path = store.record_path(EXPERIMENT, config.canonical()).parent / CHECKPOINT
-    if not path.exists():
+    record = store.record_path(EXPERIMENT, config.canonical())
+    path = record.parent / CHECKPOINT
+    if not (record.exists() and path.exists()):
         raise FileNotFoundError(f"{path} is missing; run 06_train_vision with this config first")
     model = build_model(config, images)
     model.load_state_dict(load_checkpoint(path)["model"])
@@ -108,7 +118,7 @@ def _train_and_evaluate(
     settings = config.canonical()
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     train_set = training_images(config)
-    test_set = load(config.dataset, "test")
+    test_set = load_images(config, "test")
     model = build_model(config, train_set)
     history = train(
         model,

@@ -33,7 +33,10 @@ ROUNDING = 32
 
 @dataclass(frozen=True)
 class TailSettings:
-    """How the tail of a batch is read. The defaults are the paper's.
+    """How the tail of a batch is read. The defaults are the paper's method.
+
+    The paper describes the two fits and the gate; tail size, ranks, dropped points, penalty and
+    the values of q, kappa and m are those of the authors' released code.
 
     Attributes:
         tail_index: where beta comes from. ``"line"``: least squares of log F on log delta, as in

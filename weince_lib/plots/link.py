@@ -27,7 +27,7 @@ def coordinates(
         beta: tail index of the endpoint coordinate.
         blends: values of lambda to draw.
     """
-    s = torch.linspace(0.0, 0.9995, 2000, dtype=torch.float64)
+    s = 1 - torch.logspace(0, -6, 2000, dtype=torch.float64)
     one = torch.ones(1, dtype=torch.float64)
     with style():
         figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 2.75))
@@ -66,8 +66,9 @@ def coordinates(
             xlabel="shortfall 1 − s (closer to the cap →)",
             ylabel="dℓ/ds (nats per unit cosine)",
             title="Slope: how hard a candidate is pushed",
+            xlim=(1.0, 1e-4),
+            ylim=(1.0, 3e4),
         )
-        right.invert_xaxis()
         for axes in (left, right):
             axes.title.set_fontsize(8.5)
     return figure

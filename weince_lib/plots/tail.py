@@ -40,7 +40,7 @@ def peaks_over_threshold(
         "exponential (Gumbel, ξ = 0)": (stats.expon(scale=excess.mean()), _GUMBEL),
     }
     if np.isfinite(fit.shape) and fit.regime != "unbounded":
-        name = f"generalised Pareto, ξ̂ = {fit.shape:.2f}"
+        name = f"generalised Pareto, ξ̂ = {fit.shape:.2f}".replace("-", "−")
         models = {name: (stats.genpareto(fit.shape, scale=fit.scale), _WEIBULL)} | models
     with style():
         figure, (density, qq, shape) = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.9))
@@ -106,4 +106,8 @@ def _shapes(axes: plt.Axes, by_quantile: Sequence[tuple[float, GPDFit, KnownEndp
         )
     axes.axhline(0.0, color=_GUMBEL, lw=1)
     axes.set_xticks(position, [f"{row[0]:g}" for row in by_quantile])
-    axes.set(xlabel="threshold quantile", ylabel="shape ξ̂", title="Shape, 95 % intervals")
+    axes.set(
+        xlabel="threshold quantile",
+        ylabel="shape ξ̂",
+        title="Shape, with 95 % intervals*",
+    )
