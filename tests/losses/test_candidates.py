@@ -311,6 +311,25 @@ class TestScores:
             weince_from_scores(**{**good, **change})
 
 
+@pytest.mark.parametrize("candidates", ["two-view, further", "symmetric"])
+def test_compiles_in_one_graph(candidates: str) -> None:
+    how = dict(SETS[candidates])
+    negatives = rows(EXTRA, 40) if how.pop("extra", False) else None
+    queue = full_queue()[0] if how.pop("queue", False) else None
+    loss = WEINCELoss.from_preset("calibrated", queue=queue, **how).eval()
+    scale = torch.tensor(2.5, dtype=torch.float64, requires_grad=True)
+    options = {"ids": torch.arange(N) // 2, "negatives": negatives, "logit_scale": scale}
+    z0, z1 = batch()
+    torch._dynamo.reset()
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    expected, found = loss(z0, z1, **options), compiled(z0, z1, **options)
+    torch.testing.assert_close(found, expected)
+    inputs = [z0, z1, scale]
+    torch.testing.assert_close(
+        torch.autograd.grad(found, inputs), torch.autograd.grad(expected, inputs)
+    )
+
+
 @pytest.mark.parametrize("loss", [infonce_loss, weince_loss])
 @pytest.mark.parametrize(
     ("options", "words"),
@@ -355,4 +374,4 @@ def test_module_checks_its_options() -> None:
     with pytest.raises(ValueError, match="ids must have shape"):
         NegativeQueue(3, D).enqueue(torch.zeros(2, D), torch.zeros(3))
     text = repr(WEINCELoss.from_preset("calibrated", candidates="bipartite", symmetric=False))
-    assert "tail_index='hill'" in text and "symmetric=False" in text
+    assert "tail_index=hill" in text and "symmetric=False" in text

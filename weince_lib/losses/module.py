@@ -84,13 +84,13 @@ class ContrastiveLoss(nn.Module):
 
     def extra_repr(self) -> str:
         """Settings, for ``print(loss)``."""
-        shown: dict[str, Any] = {"temperature": self.temperature, **self.own_settings()}
-        shown |= {"candidates": self.candidates, "impl": self.impl}
-        if self.candidates == "bipartite":
-            shown["symmetric"] = self.symmetric
+        shown = [f"temperature={self.temperature}"]
+        shown += [f"{name}={value}" for name, value in self.own_settings().items()]
+        if self.candidates != "two-view":
+            shown += [f"candidates={self.candidates!r}", f"symmetric={self.symmetric}"]
         if self.gather_distributed:
-            shown["gather_distributed"] = True
-        return ", ".join(f"{name}={value!r}" for name, value in shown.items())
+            shown.append("gather_distributed=True")
+        return ", ".join([*shown, f"impl={self.impl!r}"])
 
     def own_settings(self) -> dict[str, Any]:
         """What a loss has beyond these settings."""

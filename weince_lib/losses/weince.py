@@ -205,8 +205,8 @@ def _join(readings: Sequence[TailReading]) -> TailReading:
     """The readings of several problems as those of one batch."""
     if len(readings) == 1:
         return readings[0]
-    names = [field.name for field in dataclasses.fields(TailReading)]
-    return TailReading(*(torch.cat([getattr(r, name) for r in readings]) for name in names))
+    parts = zip(*((r.rho, r.beta, r.delta_aic, r.usable) for r in readings), strict=True)
+    return TailReading(*(torch.cat(part) for part in parts))
 
 
 class WEINCELoss(ContrastiveLoss):
