@@ -11,16 +11,11 @@ pytest.importorskip("transformers")
 
 import transformers
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.losses import (
+    MultipleNegativesRankingLoss as Theirs,
+)
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from sentence_transformers.util import dot_score
-
-try:
-    from sentence_transformers.sentence_transformer.losses import (
-        MultipleNegativesRankingLoss as Theirs,
-    )
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-except ImportError:  # before 6.0
-    from sentence_transformers.losses import MultipleNegativesRankingLoss as Theirs
-    from sentence_transformers.models import Pooling, Transformer
 
 from weince_lib import TailSettings
 from weince_lib.integrations.sentence_transformers import MultipleNegativesRankingLoss
@@ -67,10 +62,9 @@ def rows():
 def test_off_is_the_librarys_loss_through_a_model(model, columns):
     model.double().eval()  # no dropout, so that both see the same embeddings
     texts = list(rows().values())[:columns]
-    preprocess = getattr(model, "preprocess", None) or model.tokenize
     results = []
     for loss in (Theirs(model), MultipleNegativesRankingLoss(model, correction=None)):
-        value = loss([preprocess(column) for column in texts], None)
+        value = loss([model.preprocess(column) for column in texts], None)
         wanted = [p for p in model.parameters() if p.requires_grad]
         results.append([value, *torch.autograd.grad(value, wanted, allow_unused=True)])
     seen = 0

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.nn.functional import all_gather
 
 from weince_lib.losses.blocks import CandidateProblem
 from weince_lib.losses.evidence import TailEvidence, TailSettings, preset, weigh
@@ -88,6 +87,9 @@ def gather_rows(rows: Tensor) -> Tensor:
     Returns:
         Shape ``(world size * n, ...)``.
     """
+    # Not every build of torch has it.
+    from torch.distributed.nn.functional import all_gather
+
     return torch.cat(all_gather(rows.contiguous()))
 
 

@@ -84,13 +84,13 @@ class NTXentLoss(LightlyNTXentLoss):
                 "out0 and out1 must be two views of one batch, both (N, d); "
                 f"got {tuple(out0.shape)} and {tuple(out1.shape)}"
             )
+        gather = self.gather_distributed and world()[1] > 1
         if self.memory_bank.size[0]:
             problem = self._bank_problem(out0, out1)
-            return contrastive_loss(problem, 1.0 / self.temperature, self.settings)
-        gather = self.gather_distributed and world()[1] > 1
-        problem = (
-            _gathered_two_view(out0, out1) if gather else CandidateProblem.two_view(out0, out1)
-        )
+        elif gather:
+            problem = _gathered_two_view(out0, out1)
+        else:
+            problem = CandidateProblem.two_view(out0, out1)
         return contrastive_loss(problem, 1.0 / self.temperature, self.settings, all_ranks=gather)
 
     def _bank_problem(self, out0: Tensor, out1: Tensor) -> CandidateProblem:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.losses.merged_forward import embed_columns
 from sentence_transformers.util import cos_sim
 from torch import Tensor, nn
 
@@ -27,15 +28,6 @@ from ._core import (
     resolve_correction,
     world,
 )
-
-try:
-    # Columns that are preprocessed alike go through the model together.
-    from sentence_transformers.base.losses.merged_forward import embed_columns
-except ImportError:  # before 6.0
-
-    def embed_columns(model: nn.Module, features_list: Iterable[dict[str, Any]]) -> list[Tensor]:
-        """One forward pass for each input column."""
-        return [model(features)["sentence_embedding"] for features in features_list]
 
 
 class MultipleNegativesRankingLoss(nn.Module):
