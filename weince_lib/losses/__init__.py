@@ -1,8 +1,9 @@
 """InfoNCE and WEINCE, and the tail evidence that blends them."""
 
-from .evidence import PRESETS, TailEvidence, TailSettings, preset, tail_evidence
+from .evidence import TailEvidence, TailSettings, tail_evidence
 from .infonce import InfoNCELoss, infonce_loss
 from .monitor import TailMonitor
+from .presets import PRESETS, preset
 from .weince import WEINCELoss, blended_logits, endpoint_coordinate, weince_loss
 
 __all__ = [

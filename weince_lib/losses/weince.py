@@ -19,10 +19,10 @@ from .evidence import (
     TailEvidence,
     TailIndex,
     TailSettings,
-    preset,
     tail_evidence,
     weigh,
 )
+from .presets import preset
 from .similarity import (
     Implementation,
     candidate_cross_entropy,
