@@ -142,7 +142,7 @@ def lock(output: Path) -> None:
     pins = {
         re.sub(r"[-_.]+", "-", d.name).lower(): d.version
         for d in metadata.distributions()
-        if d.name not in ("weince-lib", "pip", "setuptools", "wheel")
+        if d.name and d.name not in ("weince-lib", "pip", "setuptools", "wheel")
     }
     # Accelerator libraries follow torch's own pins, which differ by platform.
     kept = {n: v for n, v in pins.items() if not n.startswith(("nvidia-", "cuda-", "triton"))}

@@ -15,6 +15,7 @@ from weince_lib.losses import PRESETS
 TAIL_FIELDS = [field.name for field in dataclasses.fields(TailSettings)]
 # A value of each setting that no profile and no preset has, in a range where it is valid.
 OTHER = {
+    "image_size": 16,
     "dataset": "fashion-mnist",
     "train_limit": 77,
     "encoder": "resnet18",

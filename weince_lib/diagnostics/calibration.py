@@ -41,7 +41,8 @@ import torch
 from scipy import interpolate, special
 from torch import Tensor
 
-from ..losses.evidence import PRESETS, TailSettings, read_tail
+from ..losses.evidence import TailSettings, read_tail
+from ..losses.presets import PRESETS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..diagnostics import ScoreBank, two_view_bank
 from ..evt import fit_gpd, fit_known_endpoint
-from ..losses import PRESETS, tail_evidence
+from ..losses import PRESETS, TailSettings, tail_evidence
 from ..vision import augmentation
 from . import store
 from .config import AUTO, Positive, VisionConfig, parse
@@ -29,6 +29,7 @@ class TailConfig(BaseModel):
         batch_size: pairs per batch; 256 in the paper.
         quantile: of the negatives, the threshold; 0.99 in the paper's Figure 3.
         seed: of the bank.
+        presets: whose mean blend weight is recorded; the library's.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,6 +38,7 @@ class TailConfig(BaseModel):
     batch_size: Annotated[int, Field(ge=2)] = 256
     quantile: Annotated[float, Field(gt=0, lt=1)] = 0.99
     seed: Annotated[int, Field(ge=0)] = 0
+    presets: dict[str, TailSettings] = Field(default_factory=lambda: dict(PRESETS))
 
     @classmethod
     def of(cls, encoder_run: VisionConfig) -> Self:
@@ -99,7 +101,7 @@ def run_tail(config: TailConfig, bank: ScoreBank, *, profile: str) -> Record:
     fit = fit_gpd(values, quantile=config.quantile)
     if fit.regime != "unbounded":
         metrics.append(Metric("gpd_shape", fit.shape, low=fit.shape_low, high=fit.shape_high))
-    for name, preset in PRESETS.items():
+    for name, preset in config.presets.items():
         lam = [tail_evidence(s, bank.positives, preset).lam.mean().item() for s in bank.scores]
         metrics.append(Metric(f"mean_lambda_{name}", float(np.mean(lam))))
     return store.save(

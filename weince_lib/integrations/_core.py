@@ -9,7 +9,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from weince_lib.losses.blocks import CandidateProblem
-from weince_lib.losses.evidence import TailEvidence, TailSettings, preset, weigh
+from weince_lib.losses.evidence import TailEvidence, TailSettings, weigh
+from weince_lib.losses.presets import preset
 from weince_lib.losses.streaming import candidate_nll
 from weince_lib.losses.tail_pass import read_tails
 

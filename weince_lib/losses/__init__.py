@@ -1,9 +1,10 @@
 """InfoNCE and WEINCE, and the tail evidence that blends them."""
 
-from .evidence import PRESETS, TailEvidence, TailSettings, preset, tail_evidence
+from .evidence import TailEvidence, TailSettings, tail_evidence
 from .infonce import InfoNCELoss, infonce_loss
 from .monitor import TailMonitor
 from .negative_queue import NegativeQueue
+from .presets import PRESETS, preset
 from .scores import infonce_from_scores, weince_from_scores
 from .weince import WEINCELoss, blended_logits, endpoint_coordinate, weince_loss
 

@@ -24,12 +24,12 @@ from .evidence import (
     TailIndex,
     TailReading,
     TailSettings,
-    preset,
     weigh,
 )
 from .infonce import mean_of
 from .module import CallOptions, ContrastiveLoss, LossOptions
 from .negative_queue import NegativeQueue
+from .presets import preset
 from .reference import cosines, masked_cross_entropy, read_score_tails
 from .similarity import Implementation, logit_slope, loss_dtype, resolve_impl
 from .streaming import candidate_nll
