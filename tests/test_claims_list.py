@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from weince_lib.experiments.claims import load_claims, measure
+from weince_lib.experiments.collect import load_results
+
 PAPER = Path(__file__).parents[1] / "paper"
 CLAIMS = tomllib.loads((PAPER / "claims.toml").read_text(encoding="utf-8"))["claim"]
 with (PAPER / "reported" / "reported.csv").open(newline="", encoding="utf-8") as handle:
@@ -157,3 +160,11 @@ def test_overheads_agree_with_each_other():
     for loss, step in (("infonce", infonce), ("weince", weince)):
         # Batches of 256 images.
         assert 256_000 / step == pytest.approx(reported(*run, loss, "images_per_s"), abs=0.5)
+
+
+def test_every_rule_finds_rows_in_the_committed_results():
+    """A verdict that the committed table should hold is not silently open."""
+    with_rule = [claim for claim in load_claims() if claim.ours is not None]
+    assert with_rule
+    table = load_results("quick")
+    assert [c.id for c in with_rule if c.ours and measure(c.ours, table) is None] == []
