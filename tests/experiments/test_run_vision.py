@@ -298,3 +298,13 @@ def test_loss_that_is_not_finite_leaves_no_record(tiny, tmp_path, monkeypatch):
     with pytest.raises(training.NonFiniteLossError, match="step 0"):
         run_vision(config, profile="quick", device="cpu")
     assert list(store.record_files()) == []
+
+
+def test_too_few_images_for_the_knn_bank_are_refused_before_training(tiny, monkeypatch, tmp_path):
+    def refuse(*args, **more):
+        raise AssertionError("trained before the bank was checked")
+
+    monkeypatch.setattr(vision, "train", refuse)
+    monkeypatch.setenv("WEINCE_RUNS", str(tmp_path / "few"))
+    with pytest.raises(ValueError, match="kNN bank of 4"):
+        run_vision(tiny[0].model_copy(update={"train_limit": 55}), profile="quick")

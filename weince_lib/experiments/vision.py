@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from filelock import FileLock
 
-from ..evaluation import knn_evaluate, linear_probe, stratified_split
+from ..evaluation import RECALL_KS, knn_evaluate, linear_probe, stratified_split
 from ..vision import (
     ImageSet,
     SimCLR,
@@ -119,6 +119,13 @@ def _train_and_evaluate(
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     train_set = training_images(config)
     test_set = load_images(config, "test")
+    for seed in config.split_seeds:  # what would fail after training is better known before
+        bank = len(stratified_split(train_set.labels, seed=seed).train)
+        if bank < max(RECALL_KS):
+            raise ValueError(
+                f"{len(train_set)} labelled images leave a kNN bank of {bank}; R@{max(RECALL_KS)} "
+                "needs as many: raise train_limit"
+            )
     model = build_model(config, train_set)
     history = train(
         model,
