@@ -306,5 +306,6 @@ def test_too_few_images_for_the_knn_bank_are_refused_before_training(tiny, monke
 
     monkeypatch.setattr(vision, "train", refuse)
     monkeypatch.setenv("WEINCE_RUNS", str(tmp_path / "few"))
-    with pytest.raises(ValueError, match="kNN bank of 4"):
-        run_vision(tiny[0].model_copy(update={"train_limit": 55}), profile="quick")
+    monkeypatch.setattr(vision, "RECALL_KS", (1, 10_000))
+    with pytest.raises(ValueError, match=r"kNN bank of \d+; R@10000"):
+        run_vision(tiny[0], profile="quick")

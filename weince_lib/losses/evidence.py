@@ -76,8 +76,10 @@ class TailSettings:
         for name in ("cap_quantile", "tail_fraction"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)}")
-        if self.min_tail < 1 or self.min_tail != int(self.min_tail):
-            raise ValueError(f"min_tail must be a whole number from 1 on, got {self.min_tail}")
+        if self.min_tail < 1:
+            raise ValueError(f"min_tail must be at least 1, got {self.min_tail}")
+        if self.min_tail != int(self.min_tail):
+            raise ValueError(f"min_tail must be a whole number, got {self.min_tail}")
         for name in ("cap_sharpness", "evidence_sharpness"):
             if not 0.0 <= getattr(self, name) < math.inf:
                 raise ValueError(
