@@ -87,12 +87,14 @@ def rebuild(only: Sequence[str]) -> None:
 @click.option("--profile", default="quick", show_default=True, help="Names the table.")
 @click.argument("records", nargs=-1, type=click.Path(exists=True, path_type=Path))
 def collect(profile: str, records: Sequence[Path]) -> None:
-    """Turn RECORDS (by default all of this profile) into paper/results/PROFILE.csv."""
+    """Make paper/results/PROFILE.csv from all records of the profile, or add RECORDS to it."""
     from .experiments import collect as collecting
     from .experiments.config import profile_defaults
 
     profile_defaults(profile)
-    done = collecting.collect(records or collecting.records_of(profile), profile)
+    done = collecting.collect(
+        records or collecting.records_of(profile), profile, keep=bool(records)
+    )
     for line in done.skipped:
         click.echo(f"skipped: {line}", err=True)
     for path, count in done.written.items():

@@ -233,3 +233,15 @@ def test_reported_numbers_are_the_papers():
         "infonce": 78.44,
         "weince": 80.02,
     }
+
+
+def test_records_named_one_by_one_are_added_and_replace_their_own_rows():
+    first, second = save_record("quick", seed=7), save_record("quick", seed=21)
+    (target,) = collect([first.path, second.path], "quick").written
+    whole = target.read_bytes()
+    collect([first.path], "quick", keep=True)
+    assert target.read_bytes() == whole
+    collect([first.path], "quick")
+    assert set(load_results("quick")["key"]) == {first.key}
+    collect([second.path], "quick", keep=True)
+    assert target.read_bytes() == whole

@@ -6,7 +6,6 @@ import copy
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +36,6 @@ from weince_lib.vision import (
 )
 
 each_loss = pytest.mark.parametrize("name", LOSSES)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Sums over threads may be added in another order; "to the bit" is meant for one thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 # Arithmetic ----------------------------------------------------------------------------------

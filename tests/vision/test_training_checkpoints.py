@@ -8,7 +8,6 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +37,6 @@ from weince_lib.vision import (
 )
 
 each_loss = pytest.mark.parametrize("name", LOSSES)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Sums over threads may be added in another order; "to the bit" is meant for one thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 # Resuming ------------------------------------------------------------------------------------

@@ -102,12 +102,13 @@ def belongs(record: Record, profile: str) -> bool:
     return record.labels.get("profile") == profile_stamp(profile)
 
 
-def collect(records: Iterable[Path], profile: str) -> Collected:
+def collect(records: Iterable[Path], profile: str, *, keep: bool = False) -> Collected:
     """Write ``paper/results/<profile>.csv`` from record files.
 
     Args:
         records: record files, for example :func:`records_of` the profile.
         profile: names the table.
+        keep: keep the rows of other records that the table has; otherwise it is made anew.
 
     Returns:
         What was written, and the files that were skipped because they are damaged.
@@ -129,6 +130,10 @@ def collect(records: Iterable[Path], profile: str) -> Collected:
             f"no records of profile {profile!r}; run its notebooks first (the table is unchanged)"
         )
     frame = pd.DataFrame(table, columns=list(COLUMNS))
+    if keep:
+        others = load_results(profile)
+        others = others[~others["key"].isin(frame["key"])]
+        frame = pd.concat([others, frame]) if len(others) else frame
     frame = frame.sort_values(
         ["experiment", "dataset", "encoder", "loss", "seed", "key", "metric", "split", "replicate"],
         kind="stable",
