@@ -221,3 +221,30 @@ def test_every_column_can_select():
         measured = measure(ours, table)
         assert measured is not None, where
         assert measured[0].mean == 2.0
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (-0.09, 0.1, "supported"),
+        (-0.11, 0.05, "inconclusive"),
+        (0.05, 0.3, "inconclusive"),
+        (0.11, 0.3, "contradicted"),
+        (-0.3, -0.11, "contradicted"),
+        (math.nan, math.nan, "inconclusive"),
+    ],
+)
+def test_within_asks_that_larger_deviations_are_ruled_out(low, high, verdict):
+    ours = parse(Ours, rule("within", 0.1))
+    assert verdict_of(ours, Interval(0.0, low, high, 100)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("kind", "worst"), [("above", -0.2), ("below", 0.4), ("at-most", 0.4), ("within", 0.4)]
+)
+def test_of_several_checks_the_least_favourable_counts(kind, worst):
+    table = table_of({7: -0.2, 21: 0.4, 63: 0.1}).assign(seed=math.nan)
+    table["low"], table["high"] = table["value"] - 0.05, table["value"] + 0.05
+    interval, rows = measure(parse(Ours, rule(kind, 0.0)), table)
+    assert interval == Interval(worst, worst - 0.05, worst + 0.05, 3)
+    assert len(rows) == 3

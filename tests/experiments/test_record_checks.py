@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from weince_lib.experiments import ConfigError, record_checks, store
+from weince_lib.evaluation import Interval
+from weince_lib.experiments import ConfigError, by_profile, record_checks, store
 from weince_lib.experiments.collect import collect, load_results, records_of
 
 
@@ -50,3 +51,24 @@ def test_unknown_profile_is_refused():
     with pytest.raises(ConfigError, match="qiuck"):
         record_checks("05_weince_loss", {"gap": 1.0}, profile="qiuck")
     assert list(store.record_files()) == []
+
+
+def test_an_interval_is_kept_with_its_ends():
+    record_checks("04_misspecification", {"bias": Interval(0.1, 0.05, 0.2, 400)}, profile="quick")
+    collect(records_of("quick"), "quick")
+    (row,) = load_results("quick").to_dict("records")
+    assert (row["value"], row["low"], row["high"]) == (0.1, 0.05, 0.2)
+
+
+@pytest.mark.parametrize(("profile", "expected"), [("quick", 1), ("cpu", 5), ("paper", 5)])
+def test_a_profile_without_a_size_takes_the_next_smaller_one(profile, expected):
+    assert by_profile(profile, quick=1, cpu=5) == expected
+
+
+def test_profiles_of_sizes_are_checked():
+    with pytest.raises(ConfigError, match="qiuck"):
+        by_profile("qiuck", quick=1)
+    with pytest.raises(ConfigError, match="cpuu"):
+        by_profile("quick", quick=1, cpuu=2)
+    with pytest.raises(TypeError, match="quick"):
+        by_profile("cpu", cpu=2)

@@ -1,6 +1,6 @@
 """Configs and profiles, the run store, claims and the notebook runner."""
 
-from .checks import record_checks
+from .checks import by_profile, record_checks
 from .claims import Claim, Decision, decide_all, load_claims
 from .collect import load_reported, load_results
 from .config import AUTO, PROFILES, SEEDS, ConfigError, VisionConfig, is_own, vision_config
@@ -21,6 +21,7 @@ __all__ = [
     "RecordError",
     "TailConfig",
     "VisionConfig",
+    "by_profile",
     "decide_all",
     "is_own",
     "load_claims",

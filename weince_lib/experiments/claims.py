@@ -32,6 +32,8 @@ class Ours(BaseModel):
         rule: ``"above"`` / ``"below"``: the interval lies beyond ``value``. ``"difference-above"``:
             the paired difference (``loss`` minus ``against``, by encoder seed) lies above
             ``value``. ``"at-most"``: an exact check, the number itself is at most ``value``.
+            ``"within"``: the interval lies inside plus or minus ``value``, so that a deviation
+            larger than that is ruled out and not merely unseen.
         value: what the rule compares with.
         quantity: what the number is, in words, with its unit.
         where: columns of the results table and the value each must have.
@@ -41,7 +43,7 @@ class Ours(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    rule: Literal["above", "below", "difference-above", "at-most"]
+    rule: Literal["above", "below", "difference-above", "at-most", "within"]
     value: float
     quantity: str
     where: dict[str, str]
@@ -135,9 +137,8 @@ def measure(rule: Ours, table: pd.DataFrame) -> tuple[Interval, pd.DataFrame] | 
     rows = _select(table, rule.where)
     if rows.empty:
         return None
-    if rule.rule == "at-most" and rows["seed"].isna().all():
-        # Of several checks (a notebook run with other parameters) the worst counts.
-        return Interval(float(rows["value"].max()), math.nan, math.nan, len(rows)), rows
+    if rule.rule != "difference-above" and rows["seed"].isna().all():
+        return _worst_check(rule, rows), rows
     if rule.rule != "difference-above":
         return interval_of(rows), rows
     other = _select(table, rule.where | {"loss": rule.against})
@@ -152,10 +153,30 @@ def verdict_of(rule: Ours, interval: Interval) -> Verdict:
     """Apply a rule to an interval; without an interval (one seed) only ``at-most`` can decide."""
     if rule.rule == "at-most":
         return "supported" if interval.mean <= rule.value else "contradicted"
+    if rule.rule == "within":
+        low, high = interval.low, interval.high
+        if math.isnan(low):
+            return "inconclusive"
+        inside = -rule.value <= low and high <= rule.value
+        apart = low > rule.value or high < -rule.value
+        return "supported" if inside else "contradicted" if apart else "inconclusive"
     above, below = interval.low > rule.value, interval.high < rule.value
     if rule.rule == "below":
         above, below = below, above
     return "supported" if above else "contradicted" if below else "inconclusive"
+
+
+def _worst_check(rule: Ours, rows: pd.DataFrame) -> Interval:
+    """Of several checks (a notebook run with other parameters) the one least in favour."""
+    low, high = (rows[end].fillna(rows["value"]) for end in ("low", "high"))
+    against = {
+        "at-most": rows["value"],
+        "above": -low,
+        "below": high,
+        "within": pd.concat([-low, high], axis=1).max(axis=1),
+    }[rule.rule]
+    row = rows.iloc[int(against.to_numpy().argmax())]
+    return Interval(float(row["value"]), float(row["low"]), float(row["high"]), len(rows))
 
 
 def per_seed(rows: pd.DataFrame) -> dict[int, float]:
