@@ -1,10 +1,14 @@
 """What the losses cost: time against plain autograd InfoNCE, and peak memory.
 
     python -m tests.benchmarks.losses [--sizes 256 1024 4096] [--memory-size 16384] [--seconds 20]
+        [--skip reference metric-learning] [--cosine 0.97] [--cpu-time]
 
 Times are medians of interleaved runs of forward and backward together, as ratios to plain autograd
 InfoNCE in the same run: a busy machine slows all of them alike. ``--cpu-time`` counts processor
-time on one thread instead, which a busy machine disturbs less. Peak memory is taken in a fresh
+time on one thread instead, which a busy machine disturbs less. ``--skip`` leaves out contestants by
+a part of their name: at N = 4,096 the slow ones take minutes a round. ``--cosine`` is the typical
+cosine between different items, 0 by default; near 1, as after training, float64 products are needed
+throughout. Peak memory is taken in a fresh
 process each, above the process with its inputs. On a CUDA device the loss stage and the whole step
 of a ResNet-18 are measured too.
 """
@@ -79,10 +83,12 @@ def contestants() -> dict[str, Callable[[], Loss]]:
     return losses
 
 
-def batch(n: int, device: str = "cpu") -> tuple[Tensor, Tensor]:
-    """Two noisy views of n random items."""
+def batch(n: int, device: str = "cpu", cosine: float = 0.0) -> tuple[Tensor, Tensor]:
+    """Two noisy views of n random items whose mutual cosines lie about ``cosine``."""
     generator = torch.Generator().manual_seed(0)
     items = torch.randn(n, D, generator=generator)
+    # Of a view's squared length D (1.49 + shift^2), D shift^2 is common to all.
+    items += (1.49 * cosine / (1.0 - cosine)) ** 0.5
     z0, z1 = ((items + 0.7 * torch.randn(n, D, generator=generator)).to(device) for _ in range(2))
     return z0.requires_grad_(), z1.requires_grad_()
 
@@ -143,15 +149,30 @@ def peak(name: str, n: int) -> float:
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def cpu_section(sizes: list[int], memory_size: int, seconds: float, cpu_time: bool) -> None:
+def cpu_section(
+    sizes: list[int],
+    memory_size: int,
+    seconds: float,
+    *,
+    skip: list[str],
+    cosine: float,
+    cpu_time: bool,
+) -> None:
     """Print time ratios per size and peak memory."""
     if cpu_time:
         torch.set_num_threads(1)
     clock = time.process_time if cpu_time else time.perf_counter
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, d = {D}, float32")
-    made = {name: make() for name, make in contestants().items()}
+    print(
+        f"torch {torch.__version__}, {torch.get_num_threads()} threads, d = {D}, float32, "
+        f"cosines about {cosine:g}"
+    )
+    made = {
+        name: make()
+        for name, make in contestants().items()
+        if name == BASELINE or not any(part in name for part in skip)
+    }
     for n in sizes:
-        medians = interleaved(made, batch(n), seconds, clock)
+        medians = interleaved(made, batch(n, cosine=cosine), seconds, clock)
         print(f"\nN = {n}{'time':>33s}{'ratio':>8s}{'peak memory above inputs':>28s}")
         for name, median in medians.items():
             ratio = median / medians[BASELINE]
@@ -209,13 +230,22 @@ def main() -> None:
     parser.add_argument("--memory-size", type=int, default=16384)
     parser.add_argument("--seconds", type=float, default=20.0, help="per size")
     parser.add_argument("--cpu-time", action="store_true", help="processor time of one thread")
+    parser.add_argument("--skip", nargs="*", default=[], help="parts of names to leave out")
+    parser.add_argument("--cosine", type=float, default=0.0, help="between items, in [0, 1)")
     parser.add_argument("--peak", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.peak:
         print_peak(arguments.peak, arguments.sizes[0])
         return
+    if not 0.0 <= arguments.cosine < 1.0:
+        parser.error(f"--cosine must lie in [0, 1), got {arguments.cosine}")
     cpu_section(
-        arguments.sizes, arguments.memory_size, arguments.seconds, cpu_time=arguments.cpu_time
+        arguments.sizes,
+        arguments.memory_size,
+        arguments.seconds,
+        skip=arguments.skip,
+        cosine=arguments.cosine,
+        cpu_time=arguments.cpu_time,
     )
     if torch.cuda.is_available():
         cuda_section()

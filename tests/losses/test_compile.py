@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from weince_lib.losses import InfoNCELoss, WEINCELoss
 from weince_lib.losses.blocks import CandidateProblem
 from weince_lib.losses.similarity import Implementation
-from weince_lib.losses.streaming import _candidate_nll
+from weince_lib.losses.streaming import _candidate_nll_op
 from weince_lib.losses.tail_pass import _read_tails_op
 
 LOSSES: dict[str, Callable[[Implementation], nn.Module]] = {
@@ -73,7 +73,7 @@ def test_operators_keep_their_word(rows: int) -> None:
         test_utils=tests,
     )
     torch.library.opcheck(
-        _candidate_nll,
+        _candidate_nll_op,
         (z, *shared, slope, power, problem.positive, None, 1e-6, rows, 0, True, True),
         test_utils=tests,
     )

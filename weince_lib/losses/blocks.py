@@ -10,13 +10,14 @@ memory unless it is small.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Self
 
 import torch
 from torch import Tensor
 
 from .similarity import UnitRowsOnce, loss_dtype, stack_views
+from .workspace import scratch
 
 #: A float32 product of unit vectors is off by up to about 5e-7 and typically by 2e-8; from this
 #: shortfall on, that is no more than about 1e-6 of it. A block that reaches below is taken in
@@ -29,6 +30,13 @@ CPU_ROWS = 512
 ACCELERATOR_MEMORY = 512 * 2**20
 #: Matrices of one block's size alive at a time.
 BUFFERS = 4
+
+
+@torch.no_grad()
+def swapped_shortfalls(rows: Tensor) -> Tensor:
+    """Shortfall of each of 2N unit rows from its partner, row i's being ``(i + N) mod 2N``."""
+    first, second = rows.detach().chunk(2)
+    return (1.0 - (first * second).sum(1)).repeat(2)
 
 
 @dataclass(eq=False)
@@ -48,7 +56,8 @@ class CandidateProblem:
         dtype: precision of the arithmetic that is not about being near the cap.
         differentiable: how many of the candidates, counted from the first, take a gradient; the
             rest (a queue of past batches, say) cost none. None: all.
-        positive: shortfall of each anchor's positive, exact wherever float64 is, shape ``(A,)``.
+        positive: shortfall of each anchor's positive, exact wherever float64 is, shape ``(A,)``;
+            ``positive_shortfalls`` where that is given.
     """
 
     anchors: Tensor
@@ -59,6 +68,7 @@ class CandidateProblem:
     candidate_ids: Tensor | None = None
     dtype: torch.dtype = torch.float32
     differentiable: int | None = None
+    positive_shortfalls: InitVar[Tensor | None] = None
     positive: Tensor = field(init=False)
 
     @classmethod
@@ -66,15 +76,20 @@ class CandidateProblem:
         """All 2N views of N items against each other, shape ``(N, d)`` each."""
         n = z0.shape[0]
         columns = torch.arange(2 * n, device=z0.device)
+        anchors = UnitRowsOnce.apply(stack_views(z0, z1))
         return cls(
-            anchors=UnitRowsOnce.apply(stack_views(z0, z1)),
+            anchors=anchors,
             candidates=None,
             positives=columns.roll(n),
             own=columns,
             dtype=loss_dtype(z0),
+            positive_shortfalls=swapped_shortfalls(anchors),
         )
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, positive_shortfalls: Tensor | None) -> None:
+        if positive_shortfalls is not None:
+            self.positive = positive_shortfalls.to(self.dtype)
+            return
         with torch.no_grad(), torch.autocast(self.anchors.device.type, enabled=False):
             candidates = self.anchors if self.candidates is None else self.candidates
             paired = candidates.index_select(0, self.positives)
@@ -174,6 +189,7 @@ class ShortfallBlocks:
         self.anchor_ids, self.candidate_ids = anchor_ids, candidate_ids
         self.dtype, self.rows = dtype, rows
         self.one = torch.ones((), dtype=dtype)  # on the CPU: as good as a Python number
+        self.exact_one = self.exact_anchors.new_ones(1)
         self.positive = positive[:, None]
         self.always_exact = dtype == torch.float64 or float32_products_are_rounded()
 
@@ -182,15 +198,13 @@ class ShortfallBlocks:
         total = self.anchors.shape[0]
         return (slice(i, min(i + self.rows, total)) for i in range(0, total, self.rows))
 
-    def buffer(self) -> Tensor:
-        """Room for a block, shape ``(rows, C)``."""
-        return self.anchors.new_empty(self.rows, self.candidates.shape[0])
-
     def fill(self, rows: slice, out: Tensor, *, exact: bool = False) -> Tensor:
         """Write the shortfalls of ``rows`` to ``out``, shape ``(rows, C)``; nothing left out."""
         if exact or self.always_exact:
-            product = self.exact_anchors[rows] @ self.exact_candidates.T
-            out.copy_(product.neg_().add_(1.0))
+            with scratch(1, (out.shape[0], out.shape[1]), self.exact_anchors) as (wide,):
+                others = self.exact_candidates.T
+                torch.addmm(self.exact_one, self.exact_anchors[rows], others, alpha=-1, out=wide)
+                out.copy_(wide)
         else:
             torch.mm(self.anchors[rows], self.candidates.T, out=out)
             torch.sub(self.one, out, out=out)

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from .blocks import CandidateProblem
+from .blocks import CandidateProblem, swapped_shortfalls
 from .distributed import agree, check_process_group, gather_constant, gather_rows
 from .negative_queue import UNKNOWN_ID, NegativeQueue
 from .similarity import (
@@ -193,7 +193,8 @@ class _Builder:
             anchors: unit rows of this rank, shape ``(A, d)``.
             candidates: unit rows of all ranks, ``A`` from each, shape ``(W A, d)``.
             ids: identity of each anchor, shape ``(A,)``.
-            shift: the positive of anchor i is candidate ``(i + shift) mod A`` of this rank.
+            shift: the positive of anchor i is candidate ``(i + shift) mod A`` of this rank; 0 or,
+                for two views, half of A.
             own: whether anchor i is itself candidate i of this rank.
         """
         total = anchors.shape[0]
@@ -216,6 +217,7 @@ class _Builder:
             candidate_ids=candidate_ids,
             dtype=self.dtype,
             differentiable=differentiable,
+            positive_shortfalls=swapped_shortfalls(anchors) if shift else None,
         )
 
     def share(self, rows: Tensor, count: int) -> Tensor:

@@ -85,9 +85,11 @@ def check_embeddings(z: Tensor, name: str = "embeddings") -> None:
         raise ValueError(f"{name} must have shape (rows, d), got {tuple(z.shape)}")
     if not z.is_floating_point():
         raise ValueError(f"{name} must be floating point, got {z.dtype}; call .float() first")
-    norm = z.detach().float().norm(dim=1)
-    if bool(((norm >= ZERO_NORM) & (norm < torch.inf)).all()):
-        return  # one look is enough for a good batch
+    norm = torch.linalg.vector_norm(z.detach().float(), dim=1)
+    if norm.numel():
+        least, most = (float(end) for end in norm.aminmax())
+        if least >= ZERO_NORM and most < float("inf"):  # neither holds for NaN
+            return  # one look is enough for a good batch
     finite = torch.isfinite(z).all(dim=1)
     if not bool(finite.all()):
         row = int((~finite).nonzero()[0, 0])

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from .blocks import CandidateProblem, ShortfallBlocks
 from .tail_pass import reaches_near
+from .workspace import scratch
 
 #: Up to this many anchors, adding a matrix to its transpose costs less than a product with it.
 ONE_PRODUCT = 1024
@@ -66,7 +67,9 @@ def candidate_nll(
     if candidates is not None and not candidates.requires_grad:
         differentiable = 0
     embeddings = problem.anchors.requires_grad or differentiable > 0
-    loss, *_ = _candidate_nll(
+    compiling = torch.compiler.is_compiling()
+    nll = _candidate_nll_op if compiling else _CandidateNLL.apply
+    loss, *_ = nll(
         problem.anchors,
         candidates,
         problem.positives,
@@ -87,7 +90,6 @@ def candidate_nll(
     return loss
 
 
-@torch.library.custom_op("weince::candidate_nll", mutates_args=())
 def _candidate_nll(
     anchors: Tensor,
     candidates: Tensor | None,
@@ -116,48 +118,50 @@ def _candidate_nll(
         losses = torch.empty_like(a)
         gradient = _Gradient(blocks, differentiable, wanted=embeddings_grad)
         to_slope = torch.empty_like(a) if slope_grad else a.new_empty(0, 1)
-        buffers = [blocks.buffer() for _ in range(2 if b is None else 3)]
         # A CPU's softmax reads a row before it writes it, so it may work in place.
-        chances = buffers[1] if anchors.device.type == "cpu" else blocks.buffer()
-        for block in blocks:
-            count = block.stop - block.start
-            delta, logits, floored = (buffer[:count] for buffer in (*buffers, buffers[-1])[:3])
-            if shortfalls is None:
-                blocks.fill(block, delta, exact=_near(blocks, block, rho))
-            else:
-                delta = shortfalls[block]
-            paired = blocks.positive[block]
-            if b is None:
-                torch.mul(delta, -a[block], out=logits)
-                target = -a[block] * paired
-            else:
-                torch.clamp_min(delta, floor, out=floored)
-                torch.log(floored, out=logits).mul_(-b[block]).addcmul_(delta, a[block], value=-1.0)
-                near = paired.clamp_min(floor)
-                target = -b[block] * near.log() - a[block] * paired
-            blocks.leave_out(block, logits, -torch.inf)
-            highest = logits.amax(1, keepdim=True)
-            p = torch.softmax(logits, dim=1, out=chances[:count])
-            # log sum exp from the likeliest candidate, whose probability is at least 1 / C.
-            losses[block] = highest - p.amax(1, keepdim=True).log() - target
-            if slope_grad:
-                expected = (p * delta).sum(1, keepdim=True)
-                torch.sub(paired, expected, out=to_slope[block])
-            if embeddings_grad:
-                share = 1.0 / losses.shape[0]
-                weight = a[block] * share
-                if b is None:
-                    toward = p.mul_(weight)
+        in_place = anchors.device.type == "cpu"
+        room = (rows, blocks.candidates.shape[0])
+        with scratch(3 if in_place else 4, room, blocks.anchors) as buffers:
+            for block in blocks:
+                count = block.stop - block.start
+                delta, logits, floored, *more = (buffer[:count] for buffer in buffers)
+                if shortfalls is None:
+                    blocks.fill(block, delta, exact=_near(blocks, block, rho))
                 else:
-                    toward = torch.div(p, floored, out=floored).mul_(b[block] * share)
-                    toward.addcmul_(p, weight)
-                    weight = weight + b[block] * share / near
-                toward.scatter_add_(1, blocks.positives[block], -weight)
-                gradient.add(block, toward, spare=buffers[0][:count] if b is None else logits)
+                    delta = shortfalls[block]
+                paired = blocks.positive[block]
+                if b is None:
+                    torch.mul(delta, -a[block], out=logits)
+                    target = -a[block] * paired
+                else:
+                    torch.clamp_min(delta, floor, out=floored)
+                    torch.log(floored, out=logits).mul_(-b[block])
+                    logits.addcmul_(delta, a[block], value=-1.0)
+                    near = paired.clamp_min(floor)
+                    target = -b[block] * near.log() - a[block] * paired
+                blocks.leave_out(block, logits, -torch.inf)
+                highest = logits.amax(1, keepdim=True)
+                p = torch.softmax(logits, dim=1, out=logits if in_place else more[0])
+                # log sum exp from the likeliest candidate, whose probability is at least 1 / C.
+                losses[block] = highest - p.amax(1, keepdim=True).log() - target
+                if slope_grad:
+                    expected = (p * delta).sum(1, keepdim=True)
+                    torch.sub(paired, expected, out=to_slope[block])
+                if embeddings_grad:
+                    share = 1.0 / losses.shape[0]
+                    weight = a[block] * share
+                    if b is None:
+                        toward = p.mul_(weight)
+                    else:
+                        toward = torch.div(p, floored, out=floored).mul_(b[block] * share)
+                        toward.addcmul_(p, weight)
+                        weight = weight + b[block] * share / near
+                    toward.scatter_add_(1, blocks.positives[block], -weight)
+                    gradient.add(block, toward, spare=floored if b is None else logits)
         return (
             losses.mean(),
-            gradient.to_anchors.to(anchors.dtype),
-            gradient.to_candidates.to(anchors.dtype),
+            gradient.to_anchors,
+            gradient.to_candidates,
             to_slope.mul_(1.0 / losses.shape[0])[:, 0].to(slope.dtype),
         )
 
@@ -201,7 +205,13 @@ class _Gradient:
             self.to_candidates.addmm_(leading.T, self.anchors[block])
 
 
-@_candidate_nll.register_fake
+#: For the compiler, which sees one operator where eager mode calls the function itself.
+_candidate_nll_op = torch.library.custom_op(
+    "weince::candidate_nll", _candidate_nll, mutates_args=()
+)
+
+
+@_candidate_nll_op.register_fake
 def _(
     anchors: Tensor,
     candidates: Tensor | None,
@@ -222,9 +232,9 @@ def _(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     total, width = anchors.shape
     return (
-        anchors.new_empty((), dtype=positive.dtype),
-        anchors.new_empty(total if embeddings_grad else 0, width),
-        anchors.new_empty(differentiable if embeddings_grad else 0, width),
+        positive.new_empty(()),
+        positive.new_empty(total if embeddings_grad else 0, width),
+        positive.new_empty(differentiable if embeddings_grad else 0, width),
         slope.new_empty(total if slope_grad else 0),
     )
 
@@ -233,6 +243,7 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(*output[1:])
     ctx.columns = None if inputs[1] is None else inputs[1].shape[0]
+    ctx.dtype = inputs[0].dtype
 
 
 def _backward(ctx: Any, grad: Tensor | None, *twice: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -244,9 +255,9 @@ def _backward(ctx: Any, grad: Tensor | None, *twice: Tensor | None) -> tuple[Ten
     anchors = candidates = slope = None
     if grad is not None:
         if to_anchors.shape[0]:
-            anchors = to_anchors * grad
+            anchors = (to_anchors * grad).to(ctx.dtype)
         if to_candidates.shape[0]:
-            candidates = to_candidates * grad
+            candidates = (to_candidates * grad).to(ctx.dtype)
             if (rest := ctx.columns - candidates.shape[0]) > 0:
                 candidates = torch.cat(
                     [candidates, candidates.new_zeros(rest, candidates.shape[1])]
@@ -256,4 +267,18 @@ def _backward(ctx: Any, grad: Tensor | None, *twice: Tensor | None) -> tuple[Ten
     return anchors, candidates, *(None,) * 5, slope, *(None,) * 8
 
 
-_candidate_nll.register_autograd(_backward, setup_context=_setup_context)
+_candidate_nll_op.register_autograd(_backward, setup_context=_setup_context)
+
+
+class _CandidateNLL(torch.autograd.Function):
+    """The same without the compiler's operator, whose dispatch costs half a millisecond a call."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
+        """Return what the operator returns."""
+        # Not a ``setup_context`` of its own: binding its arguments takes as long as a pass.
+        output = _candidate_nll(*inputs)
+        _setup_context(ctx, inputs, output)
+        return output
+
+    backward = staticmethod(_backward)

@@ -9,9 +9,12 @@ from torch import Tensor
 
 from .blocks import NEAR, CandidateProblem, ShortfallBlocks
 from .evidence import TailReading, TailSettings, read_tail
+from .workspace import scratch
 
 #: Below this many numbers a second thread costs more than it saves.
 THREADED_SELECTION = 2**20
+#: Anchors looked at before the first block, to see whether shortfalls reach near the cap.
+PROBED = 16
 
 
 def read_tails(
@@ -80,33 +83,37 @@ def _read_tails(
         )
         total, columns = blocks.anchors.shape[0], blocks.candidates.shape[0]
         kept = blocks.anchors.new_empty(total, columns) if keep else None
-        buffer = blocks.buffer()
-        # A CPU can look before it decides; an accelerator would have to wait for the answer.
-        exact = anchors.device.type != "cpu"
         ordered = "line" in (tail_index, evidence.removesuffix("-aic"))
         readings = []
-        for block in blocks:
-            work = buffer[: block.stop - block.start]
 
-            def smallest(exact: bool, block: slice = block, work: Tensor = work) -> Tensor:
-                source = work if kept is None else kept[block]
-                blocks.fill(block, source, exact=exact)
-                if kept is not None:
-                    work.copy_(source)
-                blocks.leave_out(block, work, torch.inf)
-                work.scatter_(1, blocks.positives[block], torch.inf)
-                return _smallest(work, min(k + 1, negatives), ordered)
+        def negatives_of(block: slice, out: Tensor, *, exact: bool, keep: Tensor | None) -> Tensor:
+            """Shortfalls of ``block``, all but negatives at infinity, in ``out``."""
+            blocks.fill(block, out if keep is None else keep[block], exact=exact)
+            if keep is not None:
+                out.copy_(keep[block])
+            blocks.leave_out(block, out, torch.inf)
+            return out.scatter_(1, blocks.positives[block], torch.inf)
 
-            tail = smallest(exact)
-            if not (exact or blocks.always_exact):
-                exact = reaches_near(tail.amin())
-                if exact:  # and so, most likely, do the blocks to come
-                    tail = smallest(exact)
-            wide = torch.float64 if exact or blocks.always_exact else blocks.dtype
-            reading = read_tail(tail.clamp_min(floor), k, settings, torch.finfo(wide).eps)
-            readings.append((reading.rho, reading.beta, reading.delta_aic, reading.usable))
+        with scratch(1, (rows, columns), blocks.anchors) as (buffer,):
+            # A CPU can look before it decides; an accelerator would have to wait for the answer.
+            exact = anchors.device.type != "cpu" or blocks.always_exact
+            if not exact:  # a few rows often tell, and spare a product of all
+                few = slice(0, min(rows, PROBED))
+                some = negatives_of(few, buffer[few], exact=False, keep=None)
+                exact = reaches_near(some.amin())
+            for block in blocks:
+                work = buffer[: block.stop - block.start]
+                negatives_of(block, work, exact=exact, keep=kept)
+                if not exact:
+                    exact = reaches_near(work.amin())
+                    if exact:  # and so, most likely, do the blocks to come
+                        negatives_of(block, work, exact=True, keep=kept)
+                tail = _smallest(work, min(k + 1, negatives), ordered)
+                wide = torch.float64 if exact else blocks.dtype
+                reading = read_tail(tail.clamp_min(floor), k, settings, torch.finfo(wide).eps)
+                readings.append((reading.rho, reading.beta, reading.delta_aic, reading.usable))
         rho, beta, delta_aic, usable = (torch.cat(parts) for parts in zip(*readings, strict=True))
-    return rho, beta, delta_aic, usable, buffer.new_empty(0, 0) if kept is None else kept
+    return rho, beta, delta_aic, usable, rho.new_empty(0, 0) if kept is None else kept
 
 
 #: For the compiler, which sees one operator where eager mode calls the function itself.
