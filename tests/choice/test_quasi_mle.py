@@ -8,6 +8,7 @@ import pytest
 from scipy import optimize, stats
 
 from weince_lib.choice import (
+    QuasiMLE,
     fit_counts,
     fit_mean,
     fit_winners,
@@ -129,6 +130,8 @@ def test_many_repetitions_at_once_are_as_one_by_one():
     assert fit.size[1, 1] == 5
     assert fit.exists.sum() == 5
     assert not fit.exists[1, 1]
+    halves = QuasiMLE.concatenate([fit_counts(coordinate, half, mask=mask) for half in counts])
+    assert halves.slope.tolist() == fit.slope.reshape(6).tolist()
     for index in np.ndindex(2, 3):
         one = fit_counts(coordinate, counts[index], mask=mask)
         for name in ("slope", "curvature", "score_variance", "size"):

@@ -15,6 +15,7 @@ interval conservative.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -45,6 +46,16 @@ class QuasiMLE:
     curvature: FloatArray
     score_variance: FloatArray
     size: FloatArray
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[QuasiMLE]) -> QuasiMLE:
+        """Blocks of repetitions as one, along the first dimension."""
+        return cls(
+            *(
+                np.concatenate([getattr(part, name) for part in parts])
+                for name in ("slope", "curvature", "score_variance", "size")
+            )
+        )
 
     @property
     def exists(self) -> BoolArray:
@@ -103,7 +114,8 @@ def fit_counts(
     number = np.asarray(counts)
     if number.shape[-len(shape) :] != shape:
         raise ValueError(f"counts must have shape (..., {_words(shape)}), got {number.shape}")
-    if number.dtype.kind not in "fiu" or not (number >= 0).all() or (number % 1 != 0).any():
+    whole = number.dtype.kind in "iu" or (number.dtype.kind == "f" and (number % 1 == 0).all())
+    if not whole or (number < 0).any():
         raise ValueError("counts must be whole numbers >= 0")
     leading = number.shape[: -len(shape)]
     flat = number.reshape(-1, *T.shape).astype(np.float64)

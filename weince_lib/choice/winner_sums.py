@@ -17,8 +17,8 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
-#: Entries of the largest array made at once, 16 MiB in float64.
-_BLOCK = 1 << 21
+#: Entries of the largest array made at once: 1 MiB in float64, so that it stays in the cache.
+_BLOCK = 1 << 17
 #: The safeguarded Newton iteration ends far earlier; more would mean a bug.
 _MAX_STEPS = 300
 
@@ -111,14 +111,18 @@ class WinnerSums:
         Returns:
             Three arrays of shape ``(R, S)``.
         """
-        logits = np.where(self.candidate, -slope[:, None, None] * self.gaps, -np.inf)
-        # For theta < 0 the worst candidate has the largest logit.
-        weights = np.exp(logits - logits.max(axis=2, keepdims=True))
+        scaled = slope[:, None, None] * self.gaps
+        # The largest logit: the best candidate's, 0, or for theta < 0 the worst candidate's.
+        top = np.maximum(0.0, -slope[:, None] * self.gaps.max(axis=1))[:, :, None]
+        weights = np.exp(np.subtract(-top, scaled, out=scaled), out=scaled)
+        weights *= self.candidate
         weights /= weights.sum(axis=2, keepdims=True)
         mean = np.einsum("rsk,sk->rs", weights, self.gaps)
         deviation = self.gaps - mean[:, :, None]
-        variance = (weights * deviation**2).sum(axis=2)
-        return mean, variance, (weights * deviation**3).sum(axis=2)
+        weights *= deviation
+        variance = np.einsum("rsk,rsk->rs", weights, deviation)
+        weights *= deviation
+        return mean, variance, np.einsum("rsk,rsk->rs", weights, deviation)
 
     def blocks(self) -> Iterator[tuple[slice, WinnerSums]]:
         """The repetitions in blocks small enough for :meth:`moments`."""
