@@ -2,6 +2,7 @@
 
 from .calibration import gate_calibration, tail_history
 from .link import coordinates, evidence_over_anchors, line_fits, links
+from .misspecification import Simulated, interval_coverage, noise_floor, sampling_law, wrong_link
 from .style import LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, save_figure, style
 from .tail import peaks_over_threshold
 from .training import training_history, view_pairs
@@ -10,15 +11,20 @@ __all__ = [
     "LOSS_COLOURS",
     "LOSS_NAMES",
     "PAGE_WIDTH",
+    "Simulated",
     "coordinates",
     "evidence_over_anchors",
     "gate_calibration",
+    "interval_coverage",
     "line_fits",
     "links",
+    "noise_floor",
     "peaks_over_threshold",
+    "sampling_law",
     "save_figure",
     "style",
     "tail_history",
     "training_history",
     "view_pairs",
+    "wrong_link",
 ]
