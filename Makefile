@@ -46,7 +46,7 @@ lint: $(READY)  ## ruff (lint and format) and mypy
 notebooks: $(READY)  ## rebuild notebooks/, figures/ and paper/results/ in the quick profile, to commit
 	$(SNAKEMAKE) quick
 	$(BIN)/weince notebooks 05_weince_loss 06_train_vision 08_tail_evidence
-	$(BIN)/weince collect --profile quick
+	$(BIN)/weince collect --fresh --profile quick
 	$(BIN)/weince notebooks 00_overview 11_tables
 
 lab: $(READY)  ## open the companion in JupyterLab

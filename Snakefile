@@ -65,7 +65,7 @@ rule collect:
     output:
         RESULTS,
     shell:
-        "weince collect --profile quick"
+        "weince collect --fresh --profile quick"
 
 
 rule read_results:

@@ -1,6 +1,7 @@
 """The ``weince`` command: what it prints, its exit codes, and one line for bad input."""
 
 import re
+import shutil
 
 import nbformat
 import pytest
@@ -245,6 +246,16 @@ def test_collect_of_records_given():
     result = weince("collect", str(records[1].path))
     assert result.exit_code == 0
     assert list(load_results("quick")["key"]) == [records[1].key]
+
+
+def test_collect_keeps_rows_whose_records_are_elsewhere_unless_told_otherwise():
+    records = [save_run(seed, 90.0) for seed in (7, 21)]
+    weince("collect")
+    shutil.rmtree(records[0].folder)
+    weince("collect")
+    assert set(load_results("quick")["key"]) == {record.key for record in records}
+    weince("collect", "--fresh")
+    assert set(load_results("quick")["key"]) == {records[1].key}
 
 
 def test_collect_names_a_damaged_record_skips_and_keeps_it():

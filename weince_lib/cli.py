@@ -85,16 +85,15 @@ def rebuild(only: Sequence[str]) -> None:
 
 @main.command()
 @click.option("--profile", default="quick", show_default=True, help="Names the table.")
+@click.option("--fresh", is_flag=True, help="Drop the table's rows of records that are not here.")
 @click.argument("records", nargs=-1, type=click.Path(exists=True, path_type=Path))
-def collect(profile: str, records: Sequence[Path]) -> None:
-    """Make paper/results/PROFILE.csv from all records of the profile, or add RECORDS to it."""
+def collect(profile: str, fresh: bool, records: Sequence[Path]) -> None:
+    """Add RECORDS, or all of the profile under runs/, to paper/results/PROFILE.csv."""
     from .experiments import collect as collecting
     from .experiments.config import profile_defaults
 
     profile_defaults(profile)
-    done = collecting.collect(
-        records or collecting.records_of(profile), profile, keep=bool(records)
-    )
+    done = collecting.collect(records or collecting.records_of(profile), profile, keep=not fresh)
     for line in done.skipped:
         click.echo(f"skipped: {line}", err=True)
     for path, count in done.written.items():

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import pandas as pd
 import pytest
@@ -245,3 +246,15 @@ def test_records_named_one_by_one_are_added_and_replace_their_own_rows():
     assert set(load_results("quick")["key"]) == {first.key}
     collect([second.path], "quick", keep=True)
     assert target.read_bytes() == whole
+
+
+def test_checks_made_again_replace_those_of_other_settings():
+    old = record_checks("05_weince_loss", {"gap": 3.0}, profile="quick", settings={"seed": 7})
+    other = record_checks("04_misspecification", {"bias": 1.0}, profile="quick")
+    collect(records_of("quick"), "quick")
+    for record in (old, other):
+        shutil.rmtree(record.folder)
+    record_checks("05_weince_loss", {"gap": 1.0}, profile="quick", settings={"seed": 8})
+    collect(records_of("quick"), "quick", keep=True)
+    table = load_results("quick")
+    assert dict(zip(table["metric"], table["value"], strict=True)) == {"bias": 1.0, "gap": 1.0}

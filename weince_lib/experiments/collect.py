@@ -108,7 +108,9 @@ def collect(records: Iterable[Path], profile: str, *, keep: bool = False) -> Col
     Args:
         records: record files, for example :func:`records_of` the profile.
         profile: names the table.
-        keep: keep the rows of other records that the table has; otherwise it is made anew.
+        keep: keep the table's rows of records that lie elsewhere, such as a study made on another
+            machine; otherwise it is made anew. Checks that are there again replace their notebook's
+            old ones, whatever settings those had.
 
     Returns:
         What was written, and the files that were skipped because they are damaged.
@@ -132,7 +134,8 @@ def collect(records: Iterable[Path], profile: str, *, keep: bool = False) -> Col
     frame = pd.DataFrame(table, columns=list(COLUMNS))
     if keep:
         others = load_results(profile)
-        others = others[~others["key"].isin(frame["key"])]
+        anew = frame["experiment"][frame["experiment"].str.startswith("check-")]
+        others = others[~others["key"].isin(frame["key"]) & ~others["experiment"].isin(anew)]
         frame = pd.concat([others, frame]) if len(others) else frame
     frame = frame.sort_values(
         ["experiment", "dataset", "encoder", "loss", "seed", "key", "metric", "split", "replicate"],
