@@ -12,6 +12,9 @@ OURS := $(CURDIR)/runs/reproduce
 # Notebook regression makes its own runs, so that it tests training and not what lies in runs/.
 TESTED := $(CURDIR)/runs/test
 
+# Notebooks that read the collected table and write no records.
+READERS := 00_overview 11_tables
+
 .DEFAULT_GOAL := help
 .PHONY: help reproduce test lint notebooks lab lock clean
 
@@ -45,9 +48,9 @@ lint: $(READY)  ## ruff (lint and format) and mypy
 
 notebooks: $(READY)  ## rebuild notebooks/, figures/ and paper/results/ in the quick profile, to commit
 	$(SNAKEMAKE) quick
-	$(BIN)/weince notebooks 05_weince_loss 06_train_vision 08_tail_evidence
+	$(BIN)/weince notebooks $(filter-out $(READERS),$(basename $(notdir $(wildcard notebooks/source/*.py))))
 	$(BIN)/weince collect --fresh --profile quick
-	$(BIN)/weince notebooks 00_overview 11_tables
+	$(BIN)/weince notebooks $(READERS)
 
 lab: $(READY)  ## open the companion in JupyterLab
 	cd notebooks && $(BIN)/jupyter lab 00_overview.ipynb
