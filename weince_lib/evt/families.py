@@ -1,0 +1,121 @@
+"""Standard laws of each domain of attraction, with the rate at which their maxima converge.
+
+Rates are those of the constants in :class:`weince_lib.evt.domains.Family`. Two errors compete:
+(1 - r/n)^n against exp(-r), which is of order 1/n for every law, and the tail ratio's own distance
+from its limit, of order n^(-r) where the survival function is c y^(-1/xi) (1 + O(n^(-r))) at the
+level of one in n (de Haan and Resnick 1996). For the normal law the latter is 1 / (2 log n).
+"""
+
+from __future__ import annotations
+
+from scipy import stats
+
+from .domains import Family
+from .endpoint import sphere_shape
+
+
+def exponential() -> Family:
+    """Standard exponential; xi = 0 with a_n = 1, b_n = log n, and rate 1/n."""
+    return Family("exponential", 0.0, stats.expon())
+
+
+def gumbel() -> Family:
+    """Standard Gumbel, the max-stable law of its domain."""
+    return Family("Gumbel", 0.0, stats.gumbel_r())
+
+
+def logistic() -> Family:
+    """Standard logistic; xi = 0."""
+    return Family("logistic", 0.0, stats.logistic())
+
+
+def normal() -> Family:
+    """Standard normal; xi = 0, and the slowest of all: distance of order 1 / log n."""
+    return Family("normal", 0.0, stats.norm(), rate=0.0)
+
+
+def pareto(alpha: float = 2.0) -> Family:
+    """Pareto with survival x^(-alpha) beyond 1; xi = 1 / alpha."""
+    _check_positive("alpha", alpha)
+    return Family(f"Pareto, α = {alpha:g}", 1.0 / alpha, stats.pareto(alpha))
+
+
+def frechet(alpha: float = 2.0) -> Family:
+    """Frechet, exp(-x^(-alpha)); the max-stable law with xi = 1 / alpha."""
+    _check_positive("alpha", alpha)
+    return Family(f"Fréchet, α = {alpha:g}", 1.0 / alpha, stats.invweibull(alpha))
+
+
+def student_t(degrees: float = 3.0) -> Family:
+    """Student's t, Cauchy at one degree of freedom; xi = 1 / degrees, rate min(1, 2 / degrees)."""
+    _check_positive("degrees", degrees)
+    name = "Cauchy" if degrees == 1.0 else f"Student t, ν = {degrees:g}"
+    law = stats.cauchy() if degrees == 1.0 else stats.t(degrees)
+    return Family(name, 1.0 / degrees, law, rate=min(1.0, 2.0 / degrees))
+
+
+def uniform() -> Family:
+    """Uniform on (0, 1); xi = -1, shortfall index beta = 1."""
+    return Family("uniform", -1.0, stats.uniform(), endpoint=1.0)
+
+
+def beta(a: float = 2.0, b: float = 3.0) -> Family:
+    """Beta(a, b); xi = -1 / b, since the shortfall from 1 has the index b.
+
+    The rate is min(1, 1 / b), and 1 for a = 1, whose tail is an exact power.
+    """
+    _check_positive("a", a)
+    _check_positive("b", b)
+    rate = 1.0 if a == 1.0 else min(1.0, 1.0 / b)
+    # The shortfall 1 - X of a Beta(a, b) variable is Beta(b, a).
+    return Family(f"Beta({a:g}, {b:g})", -1.0 / b, stats.beta(b, a), endpoint=1.0, rate=rate)
+
+
+def weibull_shortfall(index: float = 2.0) -> Family:
+    """X = -W with P(W > w) = exp(-w^beta); the max-stable law with xi = -1 / beta."""
+    _check_positive("index", index)
+    law = stats.weibull_min(index)
+    return Family(f"Weibull shortfall, β = {index:g}", -1.0 / index, law, endpoint=0.0)
+
+
+def sphere_cosine(dimension: int = 6) -> Family:
+    """Cosine of a uniform direction in R^d to a fixed one; xi = -2 / (d - 1), endpoint 1.
+
+    Exact: (1 - s) / 2 is Beta((d - 1)/2, (d - 1)/2), the density of s being proportional to
+    (1 - s^2)^((d - 3)/2). The rate is 2 / (d - 1), and 1 for d <= 3.
+
+    Args:
+        dimension: d of the ambient space, at least 2.
+
+    Raises:
+        ValueError: for a dimension below 2.
+        TypeError: for a dimension that is not an integer.
+    """
+    shape = sphere_shape(dimension)
+    half = -1.0 / shape
+    law = stats.beta(half, half, scale=2.0)
+    rate = min(1.0, -shape)
+    return Family(f"sphere, d = {dimension}", shape, law, endpoint=1.0, rate=rate)
+
+
+def standard_families() -> list[Family]:
+    """Four laws of each domain: Frechet, then Gumbel, then Weibull."""
+    return [
+        pareto(),
+        frechet(),
+        student_t(),
+        student_t(1.0),
+        exponential(),
+        gumbel(),
+        logistic(),
+        normal(),
+        uniform(),
+        beta(),
+        weibull_shortfall(),
+        sphere_cosine(),
+    ]
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not 0.0 < value < float("inf"):
+        raise ValueError(f"{name} must be positive and finite, got {value}")
