@@ -12,6 +12,7 @@ from weince_lib.evt import (
     copies_quantile,
     families,
     gev_cdf,
+    gev_density,
     gev_quantile,
     match_types,
     max_stability_gap,
@@ -33,6 +34,7 @@ def test_gev_is_scipys_with_the_other_sign(shape):
     x = np.linspace(-5, 8, 301)
     law = stats.genextreme(-shape)
     assert gev_cdf(x, shape) == pytest.approx(law.cdf(x), abs=1e-12)
+    assert gev_density(x, shape) == pytest.approx(law.pdf(x), rel=1e-7, abs=1e-12)
     assert gev_quantile(LEVELS, shape) == pytest.approx(law.ppf(LEVELS), rel=1e-9, abs=1e-9)
 
 
@@ -71,7 +73,8 @@ def test_matching_types_finds_the_constants_without_knowing_the_family(shape):
     law = stats.genextreme(-shape)
     found = match_types(law.ppf, copies_quantile(law.ppf, 5))
     assert found == pytest.approx(max_stable_constants(5, shape), rel=1e-7, abs=1e-7)
-    assert shape_of_type(law.ppf) == pytest.approx(shape, abs=1e-7)
+    for top in (0.2, 1.0, 6.0):
+        assert shape_of_type(law.ppf, top=top) == pytest.approx(shape, abs=1e-7)
     assert max_stability_gap(law.ppf, 5, LEVELS) < 1e-6
 
 
@@ -81,6 +84,8 @@ def test_matching_types_finds_the_constants_without_knowing_the_family(shape):
 )
 def test_other_laws_are_not_max_stable(law, least):
     assert max_stability_gap(law.ppf, 5, LEVELS) > least
+    levels = [shape_of_type(law.ppf, top=top) for top in (0.1, 4.0)]
+    assert abs(levels[0] - levels[1]) > 0.1
 
 
 def test_matching_types_is_exact_for_an_affine_image():
@@ -146,6 +151,9 @@ def test_exact_law_of_the_maximum_against_a_loop_and_its_quantile(law):
     p = np.array([0.01, 0.5, 0.999])
     back = law.maximum_cdf((law.maximum_quantile(p, n) - b) / a, n)
     assert back == pytest.approx(p, rel=1e-9)
+    slope = (law.maximum_cdf(x + 1e-5, n) - law.maximum_cdf(x - 1e-5, n)) / 2e-5
+    inside = law.maximum_cdf(x, n) < 1
+    assert law.maximum_density(x, n)[inside] == pytest.approx(slope[inside], rel=1e-4, abs=1e-8)
     assert law.tail_ratio(0.0, n) == pytest.approx(1.0, rel=1e-10)
 
 
@@ -209,6 +217,25 @@ def _scaled(law, scale, location):
     return law.dist(*law.args, **settings, loc=location)
 
 
+def test_oscillating_tail_is_a_law_whose_shape_never_settles():
+    law = families.oscillating()
+    p = np.array([0.999, 0.5, 1e-3, 1e-9])
+    y = law.exceedance_level(p)
+    assert law.survival(y) == pytest.approx(p, rel=1e-9)
+    h = 1e-6 * y
+    slope = (law.survival(y - h) - law.survival(y + h)) / (2 * h)
+    assert law.density(y)[1:] == pytest.approx(slope[1:], rel=1e-5)
+    assert np.all(law.density(np.geomspace(1, 1e6, 5000)) > 0)
+    assert (float(law.survival(0.5)), float(law.density(0.5))) == (1.0, 0.0)
+    for low, high in ((1e6, 1e9), (1e12, 1e15)):  # a period of log n is 2 pi, a factor of 535
+        shapes = [
+            shape_of_type(lambda q, n=n: law.maximum_quantile(q, n))
+            for n in np.geomspace(low, high, 40)
+        ]
+        assert max(shapes) > 1.1
+        assert min(shapes) < 0.9
+
+
 def test_bounded_laws_are_those_of_their_own_name():
     y = np.linspace(-0.9, -0.1, 5)
     assert families.beta(2, 3).survival(y) == pytest.approx(stats.beta(2, 3).sf(1 + y), rel=1e-12)
@@ -225,6 +252,7 @@ def test_bounded_laws_are_those_of_their_own_name():
         (lambda: match_types(stats.norm.ppf, stats.norm.ppf, (0.5, 0.5)), "0 < p < q < 1"),
         (lambda: match_types(stats.norm.ppf, stats.poisson(0.01).ppf), "equal quantiles"),
         (lambda: shape_of_type(stats.norm.ppf, 1.0), "ratio must be above 1, got 1.0"),
+        (lambda: shape_of_type(stats.norm.ppf, top=0.0), "top must be positive and finite, got 0"),
         (lambda: families.normal().constants(1), "n must be at least 2 and finite, got 1"),
         (lambda: families.pareto(0.0), "alpha must be positive and finite, got 0.0"),
         (lambda: families.beta(2, -1), "b must be positive and finite, got -1"),

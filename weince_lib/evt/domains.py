@@ -64,6 +64,22 @@ def gev_cdf(x: npt.ArrayLike, shape: float) -> FloatArray:
     return np.asarray(np.exp(-canonical_tail(x, shape)))
 
 
+def gev_density(x: npt.ArrayLike, shape: float) -> FloatArray:
+    """Density psi^(1 + xi) exp(-psi) of the same law; 0 outside the support.
+
+    Args:
+        x: normalised values, any shape.
+        shape: xi.
+
+    Raises:
+        ValueError: for a shape that is not finite.
+    """
+    psi = canonical_tail(x, shape)
+    inside = np.isfinite(psi) & (psi > 0.0)
+    log_psi = np.log(np.where(inside, psi, 1.0))
+    return np.asarray(np.where(inside, np.exp((1.0 + shape) * log_psi - psi), 0.0))
+
+
 def gev_quantile(p: npt.ArrayLike, shape: float) -> FloatArray:
     """Quantile ((-log p)^(-xi) - 1) / xi of the same law, -log(-log p) at xi = 0.
 
@@ -163,21 +179,25 @@ def max_stability_gap(quantile: Quantile, copies: float, levels: npt.ArrayLike) 
     return float(np.max(np.abs(gap)) / (quartiles[1] - quartiles[0]))
 
 
-def shape_of_type(quantile: Quantile, ratio: float = 4.0) -> float:
+def shape_of_type(quantile: Quantile, ratio: float = 4.0, top: float = 1.0) -> float:
     """The shape xi read from three quantiles, free of location and scale (after Pickands 1975).
 
-    With -log p falling as 1, 1/t, 1/t^2, spacings of the GEV law grow by t^xi.
+    Where psi = -log p falls as c, c/t, c/t^2, spacings of the GEV law grow by t^xi, whatever the
+    level c. A law whose reading depends on the level is no extreme value law.
 
     Args:
         quantile: of the (near) extreme value law.
-        ratio: t > 1; 4 puts the levels at 0.37, 0.78 and 0.94.
+        ratio: t > 1; 4 puts the levels p at 0.37, 0.78 and 0.94 for c = 1.
+        top: c > 0, the largest psi.
 
     Raises:
-        ValueError: for a ratio that is not above 1.
+        ValueError: for a ratio that is not above 1 or a top that is not positive.
     """
     if not 1.0 < ratio < math.inf:
         raise ValueError(f"ratio must be above 1, got {ratio}")
-    q = quantile(np.exp(-(ratio ** -np.arange(3.0))))
+    if not 0.0 < top < math.inf:
+        raise ValueError(f"top must be positive and finite, got {top}")
+    q = quantile(np.exp(-(top * ratio ** -np.arange(3.0))))
     return math.log(float((q[2] - q[1]) / (q[1] - q[0]))) / math.log(ratio)
 
 
@@ -267,6 +287,17 @@ class Family:
         """
         a, b = self.constants(n)
         return power_of_cdf(self.survival(b + a * np.asarray(x, dtype=np.float64)), n)
+
+    def maximum_density(self, x: npt.ArrayLike, n: float) -> FloatArray:
+        """Exact density of the normalised maximum, n a_n f(y) (1 - F_bar(y))^(n - 1).
+
+        Args:
+            x: normalised values, any shape.
+            n: sample size, at least 2.
+        """
+        a, b = self.constants(n)
+        y = b + a * np.asarray(x, dtype=np.float64)
+        return np.asarray(n * a * self.density(y) * power_of_cdf(self.survival(y), n - 1.0))
 
     def maximum_quantile(self, p: npt.ArrayLike, n: float) -> FloatArray:
         """Exact quantile of M_n in the coordinate y.

@@ -8,10 +8,14 @@ level of one in n (de Haan and Resnick 1996). For the normal law the latter is 1
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 from scipy import stats
+from scipy.optimize import elementwise
 
 from .domains import Family
 from .endpoint import sphere_shape
+from .exceedances import FloatArray
 
 
 def exponential() -> Family:
@@ -114,6 +118,39 @@ def standard_families() -> list[Family]:
         weibull_shortfall(),
         sphere_cosine(),
     ]
+
+
+def oscillating() -> Family:
+    """A law in no domain: survival (1 + sin(log x) / 3) / x beyond 1, whose ratio never settles.
+
+    It stays within a third of a Pareto tail with alpha = 1, whose shape it is given to be compared
+    with; neither its tail ratio nor its maxima converge.
+    """
+    return Family("oscillating tail", 1.0, _OscillatingTail(), rate=0.0)
+
+
+class _OscillatingTail:
+    """What :class:`Family` asks of a frozen scipy distribution."""
+
+    amplitude = 1.0 / 3.0
+
+    def sf(self, y: npt.ArrayLike) -> FloatArray:
+        t = np.log(np.maximum(y, 1.0))
+        return np.asarray((1.0 + self.amplitude * np.sin(t)) * np.exp(-t))
+
+    def pdf(self, y: npt.ArrayLike) -> FloatArray:
+        t = np.log(np.maximum(y, 1.0))
+        slope = 1.0 + self.amplitude * (np.sin(t) - np.cos(t))
+        return np.asarray(np.where(np.asarray(y) < 1.0, 0.0, slope * np.exp(-2.0 * t)))
+
+    def isf(self, p: npt.ArrayLike) -> FloatArray:
+        log_p = np.log(np.asarray(p, dtype=np.float64))
+        # log((1 + a sin t) / p) - t falls in t; the root lies within log(1 + a) of -log p.
+        bracket = (-log_p + np.log1p(-self.amplitude), -log_p + np.log1p(self.amplitude))
+        root = elementwise.find_root(
+            lambda t, q: np.log1p(self.amplitude * np.sin(t)) - t - q, bracket, args=(log_p,)
+        )
+        return np.asarray(np.exp(root.x))
 
 
 def _check_positive(name: str, value: float) -> None:

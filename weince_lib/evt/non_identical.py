@@ -146,6 +146,12 @@ class RankedCandidates:
         """``(a_N, b_N)`` = (1, log N)."""
         return 1.0, math.log(self.size)
 
+    def sample_maxima(self, size: int, rng: np.random.Generator) -> FloatArray:
+        """Maxima of ``size`` draws of all candidates, not normalised, shape ``(size,)``."""
+        # 1 / U exceeds i + e^y with probability 1 / (i + e^y).
+        excess = 1.0 / (1.0 - rng.random((size, self.size))) - np.arange(1, self.size + 1)
+        return np.asarray(np.log(np.maximum(excess, 1.0)).max(axis=1))
+
     @staticmethod
     def limit_cdf(x: npt.ArrayLike) -> FloatArray:
         """The logistic limit of the normalised maximum."""
