@@ -234,6 +234,11 @@ class Family:
         """Whether the law has a finite endpoint."""
         return math.isfinite(self.endpoint)
 
+    @property
+    def geometry(self) -> str:
+        """Name of the limit law: Fréchet, Gumbel or Weibull."""
+        return "Gumbel" if self.shape == 0.0 else "Fréchet" if self.shape > 0.0 else "Weibull"
+
     def survival(self, y: npt.ArrayLike) -> FloatArray:
         """F_bar: P(X > y), or P(X - endpoint > y) for a bounded law."""
         y = np.asarray(y, dtype=np.float64)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
-from scipy.optimize import elementwise
+from scipy.optimize import brentq
 
 from .domains import Family
 from .endpoint import sphere_shape
@@ -144,13 +144,19 @@ class _OscillatingTail:
         return np.asarray(np.where(np.asarray(y) < 1.0, 0.0, slope * np.exp(-2.0 * t)))
 
     def isf(self, p: npt.ArrayLike) -> FloatArray:
-        log_p = np.log(np.asarray(p, dtype=np.float64))
-        # log((1 + a sin t) / p) - t falls in t; the root lies within log(1 + a) of -log p.
-        bracket = (-log_p + np.log1p(-self.amplitude), -log_p + np.log1p(self.amplitude))
-        root = elementwise.find_root(
-            lambda t, q: np.log1p(self.amplitude * np.sin(t)) - t - q, bracket, args=(log_p,)
-        )
-        return np.asarray(np.exp(root.x))
+        # log(1 + a sin t) - t falls in t; its root lies within log(1 -+ a) of -log p.
+        low, high = np.log1p(-self.amplitude), np.log1p(self.amplitude)
+
+        def level(log_p: float) -> float:
+            root = brentq(
+                lambda t: np.log1p(self.amplitude * np.sin(t)) - t - log_p,
+                low - log_p,
+                high - log_p,
+                xtol=1e-14,
+            )
+            return float(np.exp(root))
+
+        return np.asarray(np.vectorize(level, otypes=[np.float64])(np.log(p)))
 
 
 def _check_positive(name: str, value: float) -> None:

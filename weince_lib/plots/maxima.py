@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from ..evt import Family, canonical_tail, gev_density
 from .style import DATA_COLOUR, LOSS_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, style
@@ -20,11 +21,6 @@ GEOMETRY_COLOURS = {
     "Weibull": LOSS_COLOURS["weibit"],
 }
 _MARKS = ("o", "s", "^", "D", "v", "P")
-
-
-def geometry(shape: float) -> str:
-    """The name of the limit law of a shape xi."""
-    return "Gumbel" if shape == 0 else "Fréchet" if shape > 0 else "Weibull"
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,7 @@ def trichotomy(
     with style():
         figure, panels = plt.subplots(2, 3, figsize=(PAGE_WIDTH, 4.3))
         for (above, below), law in zip(panels.T, laws, strict=True):
-            name = geometry(law.shape)
+            name = law.geometry
             shades = LinearSegmentedColormap.from_list("", ["#d9d9d9", GEOMETRY_COLOURS[name]])
             low, high = -3.0, 5.0
             if law.shape:
@@ -62,11 +58,11 @@ def trichotomy(
             x = np.linspace(low, high, 600)
             for row, n in enumerate(sizes):
                 colour = shades((row + 1) / len(sizes))
-                above.plot(x, law.maximum_density(x, n), color=colour, label=f"n = {n:,}")
+                above.plot(x, law.maximum_density(x, n), color=colour)
                 grid = x[x >= 0]
                 below.plot(grid, _positive(law.tail_ratio(grid, n)), color=colour)
             dashed = {"color": "black", "ls": "--", "lw": 1.1}
-            above.plot(x, gev_density(x, law.shape), label="limit", **dashed)
+            above.plot(x, gev_density(x, law.shape), **dashed)
             below.plot(x[x >= 0], _positive(canonical_tail(x[x >= 0], law.shape)), **dashed)
             points = _histogram(maxima[law.name], low, high)
             above.errorbar(
@@ -77,7 +73,6 @@ def trichotomy(
                 ms=2.2,
                 lw=0.8,
                 color=DATA_COLOUR,
-                label=f"drawn, n = {simulated_size}",
             )
             shape = f"{law.shape:.2g}".replace("-", "−")
             above.set(title=f"{name}, ξ = {shape}\n({law.name})", xlim=(low, high))
@@ -88,11 +83,19 @@ def trichotomy(
                 ylim=(1e-3, 1.3),
                 xlabel="normalised value x",
             )
-            above.legend(
-                loc="upper left" if law.shape < 0 else "upper right", fontsize=6.5, handlelength=1.4
-            )
         panels[0, 0].set_ylabel("density of (Mₙ − bₙ)/aₙ")
-        panels[1, 0].set_ylabel("tail ratio F̄(bₙ + aₙx)/F̄(bₙ)")
+        panels[1, 0].set_ylabel("tail ratio at level bₙ")
+        # One legend for all columns, in grey: the shade is n, the hue the geometry.
+        greys = LinearSegmentedColormap.from_list("", ["#d9d9d9", "#333333"])
+        handles = [
+            Line2D([], [], color=greys((row + 1) / len(sizes)), label=f"n = {n:,}")
+            for row, n in enumerate(sizes)
+        ]
+        handles.append(Line2D([], [], color="black", ls="--", lw=1.1, label="limit"))
+        dot = Line2D([], [], color=DATA_COLOUR, ls="", marker="o", ms=2.5)
+        dot.set_label(f"drawn, n = {simulated_size}")
+        handles.append(dot)
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=7)
     return figure
 
 
@@ -109,7 +112,7 @@ def convergence_rates(
     with style():
         figure, panels = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.9), sharey=True)
         for axes, name in zip(panels, GEOMETRY_COLOURS, strict=True):
-            members = [law for law in laws if geometry(law.shape) == name]
+            members = [law for law in laws if law.geometry == name]
             for row, law in enumerate(members):
                 axes.plot(
                     sizes,
@@ -156,8 +159,14 @@ def block_sums(
                 label=f"n = {n:,}",
             )
         left.axvline(mean, color="black", ls="--", lw=1, label="S/m")
-        left.set(xlabel="block tail sum Sₖ", ylabel="density", title="Block sums concentrate")
-        left.legend(fontsize=7)
+        left.set(
+            xlabel="block tail sum Sₖ",
+            ylabel="density",
+            title="Block sums concentrate",
+            yscale="log",
+        )
+        left.set_ylim(bottom=0.3)
+        left.legend(fontsize=6.5, loc="upper left", handlelength=1.2)
         for (name, (exact, points)), mark in zip(spreads.items(), _MARKS, strict=False):
             colour = GEOMETRY_COLOURS[name]
             middle.plot(points.x, exact, color=colour, lw=1)
@@ -175,7 +184,7 @@ def block_sums(
             yscale="log",
             xlabel="block size n",
             ylabel="standard deviation of Sₖ",
-            title="Exact (lines), permuted (dots)",
+            title="Lines exact, dots drawn",
         )
         middle.legend(fontsize=7)
         for (name, points), mark in zip(laws.items(), _MARKS, strict=False):
@@ -189,7 +198,9 @@ def block_sums(
                 color=GEOMETRY_COLOURS[name],
             )
         right.axhline(0, color="black", ls="--", lw=1)
-        right.set(xlabel="normalised value x", ylabel="block's law − G", title="Block like whole")
+        right.set(
+            xlabel="normalised value x", ylabel="block's law − G", title="Random block against G"
+        )
     return figure
 
 
@@ -233,7 +244,7 @@ def counter_examples(
             xscale="log",
             xlabel="level ψ = −log G (tail →)",
             ylabel="shape read there",
-            title="Constant only for a GEV law",
+            title="Only a GEV law is flat",
         )
         axes[2].invert_xaxis()
         axes[2].legend(fontsize=6.5)
@@ -287,7 +298,7 @@ def sphere_and_embeddings(
             yscale="log",
             xlabel="neighbours k",
             ylabel="local intrinsic dimension 2β̂",
-            title="Embeddings fill few dimensions",
+            title="Dimension of the embeddings",
             xticks=neighbours,
             yticks=[1, 2, 5, 10, 20, 50, 100],
             ylim=(1, 100),
@@ -295,7 +306,7 @@ def sphere_and_embeddings(
         right.set_xticklabels([f"{k:g}" for k in neighbours])
         right.set_yticklabels(["1", "2", "5", "10", "20", "50", "100"])
         right.minorticks_off()
-        right.legend(fontsize=6.5, loc="center left", bbox_to_anchor=(0.0, 0.52))
+        right.legend(fontsize=6.5, ncols=2, loc="center", bbox_to_anchor=(0.5, 0.53))
     return figure
 
 
