@@ -172,7 +172,7 @@ rows = {
         "exponential: n × distance": 10.0**k * exponential.distance(10.0**k),
         "normal: b_n² × distance": normal.constants(10.0**k)[1] ** 2 * normal.distance(10.0**k),
     }
-    for k in (3, 6, 12, 100, 300)
+    for k in (3, 6, 9, 100, 300)
 }
 print(f"limits: {2 / math.e**2:.4f} and {normal_constant:.4f}")
 pd.DataFrame(rows).T.iloc[:, ::-1].round(4)[["normal: b_n² × distance"]].join(
@@ -346,7 +346,7 @@ others = [gap for name, gap in rebuilt.items() if not name.startswith("GEV")]
 checks["rebuilt_from_constants_gap"] = max(
     gap for name, gap in rebuilt.items() if name.startswith("GEV")
 )
-print("GEV laws: below 1e-9; others: at least", round(min(others), 3))
+print(f"GEV laws: below 1e-9; others: from {min(others):.3f} to {max(others):.3f}")
 assert checks["rebuilt_from_constants_gap"] < 1e-9
 assert min(others) > 0.002 and stability.iloc[len(shapes) :].to_numpy().min() > 0.01
 
@@ -430,11 +430,12 @@ def utilities(scores):
     return {
         "Gumbel": ScoredUtilities(families.logistic(), scores / temperature, zero + 1),
         "Fréchet": ScoredUtilities(families.student_t(3), zero, np.exp(scores / temperature)),
-        "Weibull": ScoredUtilities(families.beta(2, 2), zero, 1 - scores),
+        "Weibull": ScoredUtilities(families.beta(2, 1.5), zero, 1 - scores),
     }
 
 
-scores = 1 + families.sphere_cosine(dimension).sample(30_000, draw)
+# Their own generator: the same scores in every profile.
+scores = 1 + families.sphere_cosine(dimension).sample(30_000, np.random.default_rng(seed))
 models = utilities(scores)
 x = np.linspace(-1, 4, 51)
 
@@ -468,12 +469,13 @@ assert checks["heterogeneous_law_worst"] < 0.01 and at_end["(I): max p"].max() <
 conditions.sort_index(level=0, sort_remaining=False).round(4)
 
 # %% [markdown]
-# All four columns shrink with the number of candidates, if slowly for the shortfall model: section 9 says why. Those
+# All columns go to 0 as candidates are added, the second with the luck of the draw, and all of them slowly for the
+# shortfall model: section 9 says why. Those
 # numbers are exact for these scores. Now draw the utilities, and compare the share of maxima below $u_N(x)$ with the limit.
 
 # %%
 repetitions = by_profile(profile, quick=8000, cpu=100_000)
-points = np.array([-0.8, -0.4, 0.0, 0.4, 0.8, 1.4])
+points = np.array([-0.8, -0.4, 0.0, 0.4, 0.8, 1.2])
 deviation, error, exact_z = [], [], []
 for model in utilities(scores[:1200]).values():
     a, b = model.constants()
@@ -508,7 +510,7 @@ for n in (30, 300, 3000, 30_000):
     for model in (*utilities(scores[:n]).values(), RankedCandidates(n)):  # the last: section 8
         a, b = model.constants()
         p = model.exceedance(b + a * x)
-        p = p[p.sum(axis=1) > 1e-6]  # not at the endpoint
+        p = p[p.sum(axis=1) > 0.01]  # nearer the endpoint the gap drowns in rounding
         gap, bound = np.exp(-p.sum(axis=1)) - mixed.maximum_cdf(p), mixed.poisson_gap_bound(p)
         share_of_bound = max(share_of_bound, np.max(gap / bound))
         largest_times_sum = p.max(axis=1) * p.sum(axis=1)
@@ -723,7 +725,7 @@ assert block_limit_gap < 0.01
 # a known fact about normalised jumps of a stable process (Pitman and Yor, 1997). On the sphere $\beta_s = (d - 1)/2$.
 
 # %%
-repetitions = by_profile(profile, quick=400, cpu=4000)
+repetitions = by_profile(profile, quick=400, cpu=1600)
 beta_s = -1 / sphere_shape(dimension)
 multiples = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
 coincide = {}
