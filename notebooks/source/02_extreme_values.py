@@ -88,7 +88,7 @@ def worst_deviation(deviation, error):
 # $$G(x) = e^{-\psi(x)}, \qquad \psi(x) = (1 + \xi x)_+^{-1/\xi} \quad (e^{-x} \text{ at } \xi = 0). \tag{2.5}$$
 #
 # The sign of the shape $\xi$ gives three geometries: **Fréchet** ($\xi > 0$, power-law tails), **Gumbel**
-# ($\xi = 0$, tails that fall like an exponential or faster) and **Weibull** ($\xi < 0$, a finite endpoint). Software
+# ($\xi = 0$, tails lighter than every power, such as exponential or normal ones) and **Weibull** ($\xi < 0$, a finite endpoint). Software
 # differs in the sign: `scipy.stats.genextreme` has $c = -\xi$.
 #
 # One choice of constants works for all three: the level that one in $n$ exceeds, and the mean excess over it
@@ -267,8 +267,8 @@ assert checks["tail_ratio_worst"] < 0.02
 #
 # $$G\!\left(\alpha(m)\,x + \beta(m)\right)^m = G(x), \qquad \alpha(t) = t^{\xi}, \quad \beta(t) = \frac{t^{\xi} - 1}{\xi}\ (\log t \text{ at } \xi = 0).$$
 #
-# (Section A.4.2 writes the inverse map, $G(x)^m = G(\alpha_m x + \beta_m)$; the constants there are those of $t = 1/m$. A slip of
-# notation, no more.) To see that nothing is put in by hand, find $\alpha$ and $\beta$ by matching two quantiles of the
+# (Section A.4.2 writes the inverse map, $G(x)^m = G(\alpha_m x + \beta_m)$; its constants are those of $t = 1/m$, so that
+# $\alpha_m = m^{-\xi}$ there.) To see that nothing is put in by hand, find $\alpha$ and $\beta$ by matching two quantiles of the
 # maximum of $t$ copies with two of a single draw, for any law, and look at the rest of the law.
 
 # %%
@@ -375,8 +375,9 @@ assert self_gap < 1e-11
 #
 # $$\frac{a'_n}{a_n} \to A, \qquad \frac{b'_n - b_n}{a_n} \to B, \qquad H(x) = G(Ax + B).$$
 #
-# The proof of the theorem uses it for $M_{mn}$, seen with the constants of $n$ and with those of $mn$: then $A = m^\xi$ and
-# $B = (m^\xi - 1)/\xi$ with $m$ for the size of the larger sample. Here is how far the constants of twelve laws are from that at $m = 2$.
+# The proof of the theorem uses it for $M_{mn}$, seen with the constants of $n$ and then with its own ($a'_n = a_{mn}$, $b'_n = b_{mn}$): the
+# ratio has to tend to $A = m^\xi$ and the difference to $B = (m^\xi - 1)/\xi$. How far are the constants of twelve laws from
+# that, at $m = 2$? Three of them, and the worst decides the claim:
 
 # %%
 types_gap = {}

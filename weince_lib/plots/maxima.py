@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter
 
 from ..evt import Family, canonical_tail, gev_density
 from .style import DATA_COLOUR, LOSS_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, style
@@ -165,7 +166,7 @@ def block_sums(
             title="Block sums concentrate",
             yscale="log",
         )
-        left.set_ylim(bottom=0.3)
+        left.set_ylim(0.3, 10 * left.get_ylim()[1])  # room for the legend
         left.legend(fontsize=6.5, loc="upper left", handlelength=1.2)
         for (name, (exact, points)), mark in zip(spreads.items(), _MARKS, strict=False):
             colour = GEOMETRY_COLOURS[name]
@@ -186,6 +187,7 @@ def block_sums(
             ylabel="standard deviation of Sₖ",
             title="Lines exact, dots drawn",
         )
+        middle.yaxis.set_minor_formatter(NullFormatter())
         middle.legend(fontsize=7)
         for (name, points), mark in zip(laws.items(), _MARKS, strict=False):
             right.errorbar(
