@@ -5,8 +5,10 @@ variables that are not identically distributed.
 """
 
 from . import families, non_identical
-from .domains import (
-    Family,
+from .domains import Family
+from .endpoint import KnownEndpointFit, fit_known_endpoint, sphere_shape, sphere_tail_index
+from .exceedances import check_values, select_exceedances, select_threshold
+from .gev import (
     canonical_tail,
     copies_quantile,
     gev_cdf,
@@ -17,8 +19,6 @@ from .domains import (
     max_stable_constants,
     shape_of_type,
 )
-from .endpoint import KnownEndpointFit, fit_known_endpoint, sphere_shape, sphere_tail_index
-from .exceedances import check_values, select_exceedances, select_threshold
 from .gpd import GPDFit, fit_gpd
 from .non_identical import RankedCandidates, ScoredUtilities
 from .profile import GPDProfile

@@ -8,9 +8,9 @@ from .maxima import (
     block_sums,
     convergence_rates,
     counter_examples,
-    sphere_and_embeddings,
     trichotomy,
 )
+from .sphere import sphere_and_embeddings
 from .style import LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, save_figure, style
 from .tail import peaks_over_threshold
 from .training import training_history, view_pairs
