@@ -2,17 +2,31 @@
 
 from .calibration import gate_calibration, tail_history
 from .link import coordinates, evidence_over_anchors, line_fits, links
+from .maxima import (
+    GEOMETRY_COLOURS,
+    Points,
+    block_sums,
+    convergence_rates,
+    counter_examples,
+    trichotomy,
+)
 from .misspecification import Simulated, interval_coverage, noise_floor, sampling_law, wrong_link
+from .sphere import sphere_and_embeddings
 from .style import LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, save_figure, style
 from .tail import peaks_over_threshold
 from .training import training_history, view_pairs
 
 __all__ = [
+    "GEOMETRY_COLOURS",
     "LOSS_COLOURS",
     "LOSS_NAMES",
     "PAGE_WIDTH",
+    "Points",
     "Simulated",
+    "block_sums",
+    "convergence_rates",
     "coordinates",
+    "counter_examples",
     "evidence_over_anchors",
     "gate_calibration",
     "interval_coverage",
@@ -22,9 +36,11 @@ __all__ = [
     "peaks_over_threshold",
     "sampling_law",
     "save_figure",
+    "sphere_and_embeddings",
     "style",
     "tail_history",
     "training_history",
+    "trichotomy",
     "view_pairs",
     "wrong_link",
 ]

@@ -1,0 +1,105 @@
+"""The sphere as a known answer: its exact law, finite thresholds, and dimension."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from weince_lib.evt import (
+    families,
+    fit_known_endpoint,
+    intrinsic_dimension,
+    nearest_tail_index,
+    shape_above,
+    sphere_shape,
+    sphere_tail_index,
+)
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 6, 17])
+def test_cosine_law_is_the_density_of_the_angle(dimension):
+    """P(s > cos t) is the integral of sin^(d-2), which is a cap's share of the sphere."""
+    law = families.sphere_cosine(dimension)
+
+    def cap(angle):
+        return integrate.quad(lambda t: math.sin(t) ** (dimension - 2), 0, angle)[0]
+
+    for angle in (0.3, 1.0, 2.0):
+        expected = cap(angle) / cap(math.pi)
+        assert law.survival(math.cos(angle) - 1.0) == pytest.approx(expected, rel=1e-8)
+    assert law.shape == sphere_shape(dimension)
+
+
+def test_simulated_cosines_follow_it():
+    """Kolmogorov-Smirnov with 20,000 cosines; false alarm 1e-4."""
+    vectors = np.random.default_rng(5).standard_normal((20_000, 5))
+    cosines = vectors[:, 0] / np.linalg.norm(vectors, axis=1)
+    law = families.sphere_cosine(5)
+    assert stats.kstest(cosines - 1.0, lambda y: 1 - law.survival(y)).pvalue > 1e-4
+
+
+@pytest.mark.parametrize(("quantile", "reference"), [(0.9, -0.44), (0.99, -0.42)])
+def test_shape_above_a_finite_threshold(quantile, reference):
+    """About the values that simulations have given in six dimensions, and the simulation here."""
+    law = families.sphere_cosine(6)
+    exact = shape_above(law, quantile)
+    assert exact == pytest.approx(reference, abs=0.01)
+    cosines = 1.0 + law.sample(200_000, np.random.default_rng(3))
+    fit = fit_known_endpoint(cosines, threshold=1.0 + float(law.exceedance_level(1 - quantile)))
+    # About one over root n, relatively; 4.5 standard errors.
+    assert abs(fit.shape / exact - 1.0) < 4.5 / math.sqrt(fit.exceedances)
+
+
+def test_shape_above_tends_to_the_limit_and_is_exact_for_powers():
+    law = families.sphere_cosine(6)
+    values = [shape_above(law, q) for q in (0.9, 0.999, 1 - 1e-6, 1 - 1e-10)]
+    gaps = np.abs(np.array(values) + 0.4)
+    assert np.all(np.diff(gaps) < 0)
+    assert gaps[-1] < 1e-4
+    for quantile in (0.1, 0.9):
+        assert shape_above(families.uniform(), quantile) == pytest.approx(-1.0, rel=1e-9)
+        assert shape_above(families.beta(1, 4), quantile) == pytest.approx(-0.25, rel=1e-9)
+
+
+def test_nearest_tail_index_is_the_known_endpoint_fit_of_each_anchor():
+    shortfall = np.random.default_rng(0).random((4, 60)) ** 0.5
+    found = nearest_tail_index(shortfall, 20)
+    for row, value in zip(shortfall, found, strict=True):
+        ordered = sorted(row)
+        terms = [math.log(ordered[20] / ordered[m]) for m in range(20)]
+        assert value == pytest.approx(20 / sum(terms), rel=1e-12)
+        fit = fit_known_endpoint(1 - row, threshold=1 - ordered[20], floor=1e-12)
+        assert value == pytest.approx(fit.beta, rel=1e-9)
+
+
+def test_nearest_tail_index_has_its_gamma_law():
+    """k beta / beta_hat is Gamma(k, 1) for a power law; 3,000 anchors, false alarm 1e-4."""
+    shortfall = np.random.default_rng(1).random((3000, 80)) ** (1 / 1.7)
+    found = nearest_tail_index(shortfall, 12)
+    assert stats.kstest(12 * 1.7 / found, stats.gamma(12).cdf).pvalue > 1e-4
+
+
+def test_dimension_is_the_exponent_of_the_chord():
+    assert intrinsic_dimension(sphere_tail_index(8)) == 7.0
+    law = families.sphere_cosine(8)
+    chord = np.array([1e-3, 2e-3])
+    share = law.survival(-(chord**2) / 2)
+    assert math.log(share[1] / share[0]) / math.log(2) == pytest.approx(7.0, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: nearest_tail_index(np.ones(5), 2), r"shape \(anchors, candidates\), got \(5,\)"),
+        (lambda: nearest_tail_index(np.ones((2, 5)), 5), "between 2 and 4 for 5 candidates, got 5"),
+        (lambda: nearest_tail_index(np.zeros((2, 5)), 3), "must be positive and finite"),
+        (lambda: nearest_tail_index(np.ones((2, 5)), 3), "all equal; take a longer tail"),
+        (lambda: shape_above(families.normal(), 0.9), "normal has no endpoint"),
+        (lambda: shape_above(families.uniform(), 1.0), r"quantile must lie in \(0, 1\), got 1.0"),
+        (lambda: families.sphere_cosine(1), "dimension must be at least 2, got 1"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
