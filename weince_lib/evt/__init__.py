@@ -1,6 +1,7 @@
 """Tail statistics: peaks over a threshold, the endpoint, thresholds, fit, and dependent pairs."""
 
 from .clusters import ClusterInterval, cluster_interval
+from .curves import ProfileCurve, profile_curve
 from .endpoint import KnownEndpointFit, fit_known_endpoint, sphere_shape, sphere_tail_index
 from .estimated_endpoint import EndpointFit, fit_endpoint
 from .exceedances import check_values, select_exceedances, select_threshold
@@ -24,6 +25,7 @@ __all__ = [
     "HillFit",
     "KnownEndpointFit",
     "MeanExcess",
+    "ProfileCurve",
     "StabilityPoint",
     "TailQuantile",
     "check_values",
@@ -38,6 +40,7 @@ __all__ = [
     "goodness_of_fit",
     "mean_residual_life",
     "parameter_stability",
+    "profile_curve",
     "select_exceedances",
     "select_threshold",
     "sphere_shape",

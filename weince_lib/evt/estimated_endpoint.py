@@ -164,21 +164,6 @@ def fit_endpoint(
     )
 
 
-def endpoint_log_likelihood(profile: GPDProfile, s: float) -> float:
-    """Profile log-likelihood per excess over the endpoint, at theta = expm1(s) / max y.
-
-    Shapes below -1 are left out, as everywhere: where Grimshaw's shape lies below -1, the best
-    shape in reach is -1.
-    """
-    theta = math.expm1(s)
-    if theta == 0.0:
-        return -math.log(profile.mean) - 1.0
-    mean_log = profile.mean_log(s)
-    if mean_log <= -1.0:
-        return math.log(-theta)
-    return -math.log(mean_log / theta) - mean_log - 1.0
-
-
 def endpoint_interval(
     profile: GPDProfile, points: list[ProfilePoint], drop: float
 ) -> tuple[float, float]:
@@ -193,14 +178,14 @@ def endpoint_interval(
         x_F - u in units of the largest excess; the least is 1, the greatest may be infinity.
     """
     level = max(0.0, *(p.log_likelihood for p in points)) - drop / profile.size
-    heights = [endpoint_log_likelihood(profile, p.s) for p in points]
+    heights = [profile.endpoint_log_likelihood(p.s) for p in points]
     inside = [k for k, height in enumerate(heights) if height >= level]
     if not inside:
         return 1.0, 1.0
 
     def crossing(left: ProfilePoint, right: ProfilePoint) -> float:
         s = brentq(
-            lambda s: endpoint_log_likelihood(profile, s) - level, left.s, right.s, xtol=1e-11
+            lambda s: profile.endpoint_log_likelihood(s) - level, left.s, right.s, xtol=1e-11
         )
         return math.inf if s >= 0.0 else -1.0 / math.expm1(float(s))
 

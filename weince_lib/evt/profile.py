@@ -121,6 +121,23 @@ class GPDProfile:
         """L(theta) = mean log(1 + theta y) at ``s``, Grimshaw's estimate of xi for that theta."""
         return self._mean_log(self._ratio(s), s)
 
+    def endpoint_log_likelihood(self, s: float) -> float:
+        """Profile log-likelihood per excess over the endpoint -1 / theta, Grimshaw's own profile.
+
+        For a given theta the best shape is L(theta). Shapes below -1 are left out, as everywhere:
+        where L lies below -1, the best shape in reach is -1.
+
+        Args:
+            s: log(1 + theta); for s >= 0 there is no endpoint, and the curve goes on all the same.
+        """
+        theta = math.expm1(s)
+        if theta == 0.0:
+            return -math.log(self.mean) - 1.0
+        mean_log = self.mean_log(s)
+        if mean_log <= -1.0:
+            return math.log(-theta)
+        return -math.log(mean_log / theta) - mean_log - 1.0
+
     @property
     def mean(self) -> float:
         """Mean excess in units of max y, the limit of L(theta) / theta at theta = 0."""

@@ -18,7 +18,6 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq, minimize_scalar
 
-from .estimated_endpoint import endpoint_log_likelihood
 from .exceedances import FloatArray
 from .profile import GPDProfile, ProfilePoint
 
@@ -55,7 +54,7 @@ class TargetProfile:
         self.level = max(0.0, *(p.log_likelihood for p in points)) - drop / profile.size
         nodes = list(points)
         # Beyond the last node no scale whatever may reach the level.
-        while endpoint_log_likelihood(profile, nodes[-1].s) > self.level:
+        while profile.endpoint_log_likelihood(nodes[-1].s) > self.level:
             nodes.append(profile.at(2.0 * nodes[-1].s - nodes[-2].s))
         s = np.array([p.s for p in nodes])
         self._nodes = s if coordinate == "s" else np.array([p.shape for p in nodes])

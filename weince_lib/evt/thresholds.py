@@ -28,6 +28,8 @@ from .target import TargetProfile
 
 #: Levels of the threshold that are looked at by default.
 QUANTILES = (0.9, 0.95, 0.975, 0.99, 0.995)
+#: The upper half of the values, evenly in the logarithm of the share above the threshold.
+MEAN_EXCESS_QUANTILES = tuple((1.0 - np.geomspace(0.5, 0.005, 40)).tolist())
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class MeanExcess:
         mean: e(u), in the units of the values.
         low: lower end of the t-interval.
         high: upper end.
+        confidence: level of the interval.
     """
 
     threshold: float
@@ -68,6 +71,7 @@ class MeanExcess:
     mean: float
     low: float
     high: float
+    confidence: float
 
 
 def parameter_stability(
@@ -111,7 +115,7 @@ def parameter_stability(
 def mean_residual_life(
     values: npt.ArrayLike,
     *,
-    quantiles: Sequence[float] = tuple(np.linspace(0.5, 0.99, 50).tolist()),
+    quantiles: Sequence[float] = MEAN_EXCESS_QUANTILES,
     clusters: npt.ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> list[MeanExcess]:
@@ -153,7 +157,7 @@ def mean_residual_life(
         residuals = np.bincount(groups, weights=excesses - mean)
         error = math.sqrt(count / (count - 1) * float(residuals @ residuals)) / excesses.size
         half = float(student.ppf(0.5 + confidence / 2, count - 1)) * error
-        points.append(MeanExcess(u, int(excesses.size), mean, mean - half, mean + half))
+        points.append(MeanExcess(u, int(excesses.size), mean, mean - half, mean + half, confidence))
     return points
 
 

@@ -4,6 +4,8 @@ from .calibration import gate_calibration, tail_history
 from .link import coordinates, evidence_over_anchors, line_fits, links
 from .style import LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, save_figure, style
 from .tail import peaks_over_threshold
+from .tail_fit import probability_probability, profile_likelihood, quantile_quantile
+from .thresholds import mean_residual_life, parameter_stability
 from .training import training_history, view_pairs
 
 __all__ = [
@@ -15,7 +17,12 @@ __all__ = [
     "gate_calibration",
     "line_fits",
     "links",
+    "mean_residual_life",
+    "parameter_stability",
     "peaks_over_threshold",
+    "probability_probability",
+    "profile_likelihood",
+    "quantile_quantile",
     "save_figure",
     "style",
     "tail_history",
