@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 
 from .exceedances import MIN_EXCEEDANCES, FloatArray, check_confidence, check_values
 from .gpd import REGULAR_ABOVE
@@ -21,6 +21,8 @@ from .gpd import REGULAR_ABOVE
 _LEAST_SHAPE = -1.0
 #: Above this one no data in use here lie.
 _TOP_SHAPE = 5.0
+#: Bound on log k, k = 1 / (sigma - xi mu), of maxima in units of their standard deviation.
+_MOST_LOG_K = 8.0
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class GEVFit:
 def fit_gev(maxima: npt.ArrayLike, *, confidence: float = 0.95) -> GEVFit:
     """Fit the law of block maxima by maximum likelihood.
 
-    The likelihood is profiled over the shape on (-1, 5), location and scale by Nelder-Mead.
+    The likelihood is profiled over the shape on (-1, 5), which leaves a maximum over one number.
 
     Args:
         maxima: one maximum per block, shape ``(n,)``, at least 10.
@@ -113,46 +115,58 @@ def fit_gev(maxima: npt.ArrayLike, *, confidence: float = 0.95) -> GEVFit:
 
 
 class _Profile:
-    """The likelihood over the shape, for standardised maxima."""
+    """The likelihood over the shape, for standardised maxima x.
+
+    With 1 / k = sigma - xi mu and t = log(1 + xi k x) / xi, read as k x at xi = 0,
+
+        log(1 + xi z) / xi = A + t,    A = log(1 / (sigma k)) / xi,
+
+    and for given xi and k the best A is log mean exp(-t), which leaves a maximum over k alone:
+    l = n log k - n A - (1 + xi) sum t - n.
+    """
 
     def __init__(self, maxima: FloatArray) -> None:
         self._maxima = maxima
+        self._least, self._largest = float(maxima.min()), float(maxima.max())
 
     def parameters(self, shape: float) -> tuple[float, float]:
         """Best location and scale for a shape."""
-        found = self._fit(shape)
-        return float(found.x[0]), math.exp(float(found.x[1]))
+        k = math.exp(float(self._fit(shape).x))
+        log_scale = self._shift(self._logs(k, shape))
+        scale = math.exp(-shape * log_scale) / k
+        factor = math.expm1(shape * log_scale) / shape if shape else log_scale
+        return -scale * factor, scale
 
     def height(self, shape: float) -> float:
+        """Highest log-likelihood for a shape."""
         return -float(self._fit(shape).fun)
 
     def _fit(self, shape: float) -> optimize.OptimizeResult:
-        # A start that the endpoint, where there is one, leaves room for.
-        scale = 0.8
+        top = _MOST_LOG_K
         if shape < 0.0:
-            scale = max(scale, -1.05 * shape * (float(self._maxima.max()) + 0.45))
+            top = min(top, -math.log(-shape * self._largest))
         elif shape > 0.0:
-            scale = max(scale, 1.05 * shape * (-0.45 - float(self._maxima.min())))
-        return optimize.minimize(
-            self._lost,
-            np.array([-0.45, math.log(scale)]),
-            args=(shape,),
-            method="Nelder-Mead",
-            options={"xatol": 1e-6, "fatol": 1e-9, "maxiter": 2000},
+            top = min(top, -math.log(-shape * self._least))
+        return optimize.minimize_scalar(
+            lambda log_k: self._lost(math.exp(log_k), shape, log_k),
+            bounds=(-_MOST_LOG_K, top),
+            method="bounded",
+            options={"xatol": 1e-8},
         )
 
-    def _lost(self, parameters: FloatArray, shape: float) -> float:
-        z = (self._maxima - parameters[0]) * math.exp(-float(parameters[1]))
+    def _lost(self, k: float, shape: float, log_k: float) -> float:
+        logs = self._logs(k, shape)
+        value = log_k - self._shift(logs) - (1.0 + shape) * float(logs.mean()) - 1.0
+        return -self._maxima.size * value
+
+    def _logs(self, k: float, shape: float) -> FloatArray:
         if shape == 0.0:
-            logs = z
-        else:
-            inside = 1.0 + shape * z
-            if float(inside.min()) <= 0.0:
-                return math.inf
-            logs = np.log(inside) / shape
-        with np.errstate(over="ignore"):
-            total = (1.0 + shape) * logs + np.exp(-logs)
-        return float(total.sum()) + z.size * float(parameters[1])
+            return k * self._maxima
+        return np.log1p(shape * k * self._maxima) / shape
+
+    @staticmethod
+    def _shift(logs: FloatArray) -> float:
+        return float(special.logsumexp(-logs)) - math.log(logs.size)
 
 
 def _ends(

@@ -42,7 +42,8 @@ class StabilityPoint:
         modified_scale: sigma* = sigma - xi u, in the units of the values; nan without an estimate.
         modified_scale_low: lower end of its profile-likelihood interval.
         modified_scale_high: upper end.
-        known: the fit with the endpoint known, if one was given.
+        known: the fit with the endpoint known; ``None`` without one, and where the threshold has
+            come within the floor of it.
     """
 
     quantile: float
@@ -80,6 +81,7 @@ def parameter_stability(
     quantiles: Sequence[float] = QUANTILES,
     endpoint: float | None = None,
     confidence: float = 0.95,
+    floor: float = 1e-6,
 ) -> list[StabilityPoint]:
     """Shape and modified scale over thresholds.
 
@@ -91,6 +93,7 @@ def parameter_stability(
         quantiles: levels of the thresholds, ascending.
         endpoint: x_F for the fits with a known endpoint; ``None`` leaves them out.
         confidence: nominal level of every interval.
+        floor: least shortfall from the known endpoint.
 
     Returns:
         One :class:`StabilityPoint` per level.
@@ -104,9 +107,9 @@ def parameter_stability(
     for level in _ascending(quantiles):
         fit = fit_gpd(array, quantile=level, confidence=confidence)
         known = None
-        if endpoint is not None:
+        if endpoint is not None and fit.threshold < endpoint - floor:
             known = fit_known_endpoint(
-                array, endpoint=endpoint, quantile=level, confidence=confidence
+                array, endpoint=endpoint, quantile=level, confidence=confidence, floor=floor
             )
         points.append(StabilityPoint(level, fit, *_modified_scale(array, fit), known))
     return points

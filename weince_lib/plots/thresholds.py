@@ -25,7 +25,8 @@ def parameter_stability(points: Sequence[StabilityPoint]) -> Figure:
         points: from :func:`weince_lib.evt.parameter_stability`, at least one.
     """
     position = np.arange(len(points), dtype=float)
-    known = [p.known for p in points]
+    known = [(x, p.known) for x, p in zip(position, points, strict=True) if p.known is not None]
+    beside = np.array([x + 0.08 for x, _ in known])
     with style():
         figure, (shape, scale) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 2.9))
         _bars(
@@ -43,18 +44,17 @@ def parameter_stability(points: Sequence[StabilityPoint]) -> Figure:
         )
         _bars(
             shape,
-            position + 0.08,
-            [(k.shape, k.shape_low, k.shape_high) for k in known if k is not None],
+            beside,
+            [(k.shape, k.shape_low, k.shape_high) for _, k in known],
             _KNOWN,
             "endpoint known",
         )
         _bars(
             scale,
-            position + 0.08,
+            beside,
             [
                 (-k.shape * k.endpoint, -k.shape_high * k.endpoint, -k.shape_low * k.endpoint)
-                for k in known
-                if k is not None
+                for _, k in known
             ],
             _KNOWN,
         )
