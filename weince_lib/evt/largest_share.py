@@ -11,6 +11,7 @@ variables, whatever its shape, so G tests an endpoint and, turned round, gives a
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -46,6 +47,7 @@ def share_survival(share: float, n: int) -> float:
     return min(1.0, max(0.0, float((signs * np.exp(log_terms)).sum())))
 
 
+@functools.lru_cache(maxsize=4096)
 def share_quantile(probability: float, n: int) -> float:
     """The g with P(G <= g) = probability, for n exponential variables."""
     found = brentq(
