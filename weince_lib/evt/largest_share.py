@@ -32,6 +32,9 @@ def share_survival(share: float, n: int) -> float:
     Args:
         share: g; below 1 / n the probability is 1, at 1 and above it is 0.
         n: number of variables, at least 2.
+
+    Returns:
+        The probability, to about 1e-8; one further from 0 or 1 than that is resolved.
     """
     if share <= 1.0 / n:
         return 1.0
