@@ -88,7 +88,10 @@ def unequal_points(m, rng):
 
 
 def test_coverage_over_all_pairs_of_one_set():
-    """60 samples; 4.5 errors below 0.95 is 0.82. The truth is that of 2,500 other points."""
+    """60 samples; 4.5 errors below 0.95 is 0.82, 3 above the naive 0.65 is 0.85.
+
+    The truth is that of 2,500 other points.
+    """
     rng = np.random.default_rng(6)
 
     def shape(x):
@@ -96,10 +99,10 @@ def test_coverage_over_all_pairs_of_one_set():
 
     x = unequal_points(2500, rng)
     truth = shape((x @ x.T)[np.triu_indices(2500, 1)])
-    i, j = np.triu_indices(30, 1)
+    i, j = np.triu_indices(60, 1)
     both = one = naive = 0
     for _ in range(60):
-        x = unequal_points(30, rng)
+        x = unequal_points(60, rng)
         scores = (x @ x.T)[i, j]
         found = cluster_interval(scores, np.column_stack([i, j]), shape, max_groups=30)
         both += found.low <= truth <= found.high
@@ -109,7 +112,7 @@ def test_coverage_over_all_pairs_of_one_set():
         naive += fit.shape_low <= truth <= fit.shape_high
     assert both / 60 >= 0.82
     assert both > one
-    assert naive / 60 < 0.82
+    assert naive / 60 < 0.85
 
 
 def test_bootstrap_draws_clusters_whole():
