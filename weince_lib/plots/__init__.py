@@ -14,6 +14,8 @@ from .misspecification import Simulated, interval_coverage, noise_floor, samplin
 from .sphere import sphere_and_embeddings
 from .style import LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, save_figure, style
 from .tail import peaks_over_threshold
+from .tail_fit import probability_probability, profile_likelihood, quantile_quantile
+from .thresholds import mean_residual_life, parameter_stability
 from .training import training_history, view_pairs
 
 __all__ = [
@@ -32,8 +34,13 @@ __all__ = [
     "interval_coverage",
     "line_fits",
     "links",
+    "mean_residual_life",
     "noise_floor",
+    "parameter_stability",
     "peaks_over_threshold",
+    "probability_probability",
+    "profile_likelihood",
+    "quantile_quantile",
     "sampling_law",
     "save_figure",
     "sphere_and_embeddings",
