@@ -83,6 +83,13 @@ def test_notebook_is_valid(notebook):
     assert (notebook.nbformat, notebook.nbformat_minor) >= (4, 5)
 
 
+def test_every_plot_cell_holds_its_figure(notebook):
+    for cell in code_cells(notebook):
+        if "plt.show()" in cell.source:
+            kinds = [set(out.data) for out in cell.outputs if "data" in out]
+            assert any("image/png" in kind for kind in kinds), f"no figure below:\n{cell.source}"
+
+
 def test_notebook_and_source_do_not_drift_apart(name, notebook):
     # Text is compared: `jupytext --test-strict` passes on a pair that has diverged.
     source = (FOLDER / "source" / f"{name}.py").read_text(encoding="utf-8")

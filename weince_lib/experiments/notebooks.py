@@ -10,6 +10,7 @@ import ast
 import difflib
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -149,6 +150,8 @@ def run(
     target = (output or output_path(name, given)).absolute()
     with files.replacing(target) as aside:
         nbformat.write(source, aside)
+        # Set for scripts without a screen, it would leave a notebook without a single figure.
+        backend = os.environ.pop("MPLBACKEND", None)
         try:
             papermill.execute_notebook(
                 str(aside),
@@ -165,6 +168,9 @@ def run(
         except FAILURES:
             aside.replace(target.with_suffix(".failed.ipynb"))
             raise
+        finally:
+            if backend is not None:
+                os.environ["MPLBACKEND"] = backend
         aside.write_text(tidy(aside.read_text(encoding="utf-8")), encoding="utf-8")
     target.with_suffix(".failed.ipynb").unlink(missing_ok=True)
     return target
