@@ -101,7 +101,8 @@ def blended_link(
     s = check_scores(scores)
     lam = np.asarray(weight, dtype=np.float64)[..., None]
     if not ((lam >= 0) & (lam <= 1)).all():
-        raise ValueError(f"weight must lie in [0, 1], got {weight}")
+        bad = lam[~((lam >= 0) & (lam <= 1))].flat[0]
+        raise ValueError(f"weight must lie in [0, 1], got {bad:g}")
     softmax = (1 - lam) * s / check_positive(temperature, "temperature")
     return _log_probabilities(softmax - lam * check_positive(beta, "beta") * np.log(shortfalls(s)))
 
