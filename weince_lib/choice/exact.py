@@ -55,7 +55,8 @@ def top1_probabilities(model: IndexModel, tolerance: float = 1e-11) -> Array:
         weights they sum to 1.
 
     Raises:
-        RuntimeError: if the tolerance is not reached, which takes a density with many jumps.
+        RuntimeError: if the tolerance is not reached, which takes a density with many jumps or
+            one that grows without bound at an end of some candidate's support.
     """
     index, inverse = np.unique(model.index, return_inverse=True)
     counts = np.bincount(inverse, weights=model.counts).astype(np.float64)

@@ -185,8 +185,9 @@ def _newton(
         gradient = design.T @ (chosen - p).ravel()
         weighted = sparse.diags_array(p.ravel()) @ design
         means = per_set @ weighted
-        information = (design.T @ weighted - means.T @ means).toarray()
-        _check_information(information)
+        squares = (design.T @ weighted).toarray()
+        information = squares - (means.T @ means).toarray()
+        _check_information(information, np.diag(squares))
         step = np.linalg.solve(information, gradient)
         gain = float(gradient @ step)
         size = 1.0
@@ -204,13 +205,16 @@ def _newton(
     )
 
 
-def _check_information(information: Array) -> None:
-    scale = np.sqrt(np.diag(information))
-    if not (scale > 0).all():
-        column = int((scale <= 0).argmax())
+def _check_information(information: Array, squares: Array) -> None:
+    variance = np.diag(information)
+    # A variance that is rounding of the mean square is none.
+    none = variance <= 1e-12 * squares
+    if none.any():
+        column = int(none.argmax())
         raise ValueError(
             f"column {column} of the features does not vary within candidate sets, or winners are "
             "separated by it: it has no estimate"
         )
+    scale = np.sqrt(variance)
     if np.linalg.cond(information / np.outer(scale, scale)) > 1e13:
         raise ValueError("features are collinear within candidate sets; leave one out")
