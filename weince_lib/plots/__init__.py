@@ -1,6 +1,7 @@
 """One function per figure; each takes data and returns a matplotlib Figure."""
 
 from .calibration import gate_calibration, tail_history
+from .choice import score_recovery, winner_shares
 from .link import coordinates, evidence_over_anchors, line_fits, links
 from .style import LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, save_figure, style
 from .tail import peaks_over_threshold
@@ -17,8 +18,10 @@ __all__ = [
     "links",
     "peaks_over_threshold",
     "save_figure",
+    "score_recovery",
     "style",
     "tail_history",
     "training_history",
     "view_pairs",
+    "winner_shares",
 ]
