@@ -1,5 +1,6 @@
 """Choice models of paper section 2: sampling, likelihood, recovery and exact winner laws."""
 
+from .best_softmax import BestSoftmax, best_softmax, total_variation
 from .exact import maximum_level, tail_weights, top1_probabilities, top1_probabilities_of_laws
 from .likelihood import ranking_log_likelihood, top1_log_likelihood
 from .random_utility import (
@@ -19,8 +20,10 @@ from .recovery import (
 from .sampling import sample_rankings, sample_winners
 
 __all__ = [
+    "BestSoftmax",
     "ChoiceFit",
     "IndexModel",
+    "best_softmax",
     "fit_conditional_logit",
     "fit_scores_from_rankings",
     "fit_scores_from_winners",
@@ -36,5 +39,6 @@ __all__ = [
     "top1_log_likelihood",
     "top1_probabilities",
     "top1_probabilities_of_laws",
+    "total_variation",
     "translation_model",
 ]
