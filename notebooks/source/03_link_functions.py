@@ -211,7 +211,8 @@ for domain, noises in laws.items():
         to_link.setdefault(domain, {})[law] = np.array(far)
         to_weights.setdefault(domain, {})[law] = np.array(off)
 figure = plots.convergence(sizes, to_link, "total variation from the link")
-plots.save_figure(figure, "link_convergence")
+if (alpha, beta) == (2.0, 2.0):
+    plots.save_figure(figure, "link_convergence")
 plt.show()
 
 # %% [markdown]
@@ -270,11 +271,11 @@ weights_table = pd.DataFrame(
 )
 theorem_gap = float(weights_table.iloc[-1].max())
 assert theorem_gap < 0.02
-assert (weights_table.iloc[-1] < weights_table.iloc[-2]).all()
+assert (weights_table.iloc[1:].diff().iloc[1:] < 0).all(axis=None)
 weights_table.map("{:.1e}".format)
 
 # %% [markdown]
-# Every column falls. The theorem asks that no single candidate is likely to pass $b_n$: condition (I) of Appendix A. Training
+# From 100 candidates on every column falls, the normal law's slowly again. The theorem asks that no single candidate is likely to pass $b_n$: condition (I) of Appendix A. Training
 # strives for the opposite, a positive that nearly always wins. So give one candidate half of all wins, whatever
 # $n$, with Gumbel noise, where the link stays exact:
 
@@ -399,7 +400,7 @@ cost = pd.DataFrame(
 cost.round(3)
 
 # %%
-temperatures = np.geomspace(0.03, 3.0, 200)
+temperatures = np.geomspace(0.001, 3.0, 250)
 distances = {
     n: np.array(
         [total_variation(np.exp(gumbel_link(1 - q, t)), np.exp(truth[n])) for t in temperatures]
@@ -408,14 +409,15 @@ distances = {
 }
 marked = {n: (best[n].tv_temperature, best[n].tv) for n in pools}
 figure = plots.wrong_link(temperatures, distances, marked, pools, error)
-plots.save_figure(figure, "wrong_link")
+if (alpha, beta) == (2.0, 2.0):
+    plots.save_figure(figure, "wrong_link")
 plt.show()
 assert min(found.tv_low for found in best.values()) > 0.01
 
 # %% [markdown]
 # *Left: distance from the truth over temperatures, the best one marked. Right: at maximum likelihood's temperature, the
-# error of each candidate's log-probability; the top candidate marked. The softmax gives the top too little,
-# the middle too much; and the nearer the top is to the cap, the worse.*
+# error of each candidate's log-probability, the nearest one marked (cut off below). The softmax gives the nearest
+# candidate too little and those behind it too much; and the nearer the cap, the worse.*
 #
 # The best temperature also moves with the number of candidates. A lower temperature sharpens the whole range where
 # the shortfall link sharpens only near the cap.

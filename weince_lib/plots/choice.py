@@ -58,7 +58,7 @@ def score_recovery(
     colours = (LOSS_COLOURS["infonce"], LOSS_COLOURS["weince"])
     with style():
         figure, axes = plt.subplots(figsize=(0.62 * PAGE_WIDTH, 2.7))
-        for (kind, (error, spread)), colour in zip(errors.items(), colours, strict=True):
+        for (kind, (error, spread)), colour in zip(errors.items(), colours, strict=False):
             axes.plot(sizes, theory[kind], color=colour, lw=1.2, label=f"{kind}: information")
             axes.errorbar(
                 sizes, error, 2 * spread, fmt="o", ms=3.5, capsize=2, color=colour, label=kind

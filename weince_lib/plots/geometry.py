@@ -210,13 +210,14 @@ def wrong_link(
             ylim=(0, None),
             title="No temperature reaches 0",
         )
-        left.legend(loc="upper right", fontsize=7)
+        left.legend(loc="upper left", fontsize=7)
         right.axhline(0, color=REFERENCE_COLOUR, lw=0.8)
         right.set(
             xscale="log",
             xlabel="shortfall 1 − s (closer to the cap →)",
             ylabel="log p(softmax) − log p(true)",
             title="The softmax's error at its best",
+            ylim=(-6.0, 3.0),
         )
         right.invert_xaxis()
     return figure
