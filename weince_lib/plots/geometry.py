@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -69,13 +70,14 @@ def _utilities(axes: Axes, name: str, low: float, high: float) -> None:
 
 
 def _in_coordinate(axes: Axes, name: str, low: float, high: float) -> None:
-    scale, index = {
-        "Gumbel": (0.2, lambda s: s),
-        "Fréchet": (0.5, np.log),
-        "Weibull": (0.5, lambda s: -np.log(1 - s)),
+    scale = 0.2 if name == "Gumbel" else 0.5
+    index: Callable[[float], float] = {
+        "Gumbel": lambda s: s,
+        "Fréchet": math.log,
+        "Weibull": lambda s: -math.log(1 - s),
     }[name]
-    shift = float(index(high)) - float(index(low))
-    peaks = [float(index(low)), float(index(high))]
+    peaks = [index(low), index(high)]
+    shift = peaks[1] - peaks[0]
     t = np.linspace(peaks[0] - 3 * scale, peaks[1] + 5 * scale, 400)
     for peak, alpha in zip(peaks, (0.45, 1.0), strict=True):
         density = stats.gumbel_r(peak, scale).pdf(t)
