@@ -153,7 +153,7 @@ divergence = (p_true * np.log(p_true / closest)).sum(axis=1)
 at_fixed = (gap_s / temperatures - target) ** 2
 assert divergence.min() >= softmax.divergence > 0.016
 laws = {"truth": p_true, "softmax": p_soft}
-plots.wrong_link(s, laws, temperatures, divergence, at_fixed, 1 / softmax.slope)
+plots.pseudo_true_link(s, laws, temperatures, divergence, at_fixed, 1 / softmax.slope)
 plt.show()
 print(
     f"closest in divergence: τ = {1 / softmax.slope:.3f}; right for this log-odds: τ = {gap_s / target:.3f}"

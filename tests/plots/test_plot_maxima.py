@@ -47,7 +47,7 @@ def test_trichotomy_draws_exact_densities_ratios_and_limits() -> None:
         np.testing.assert_allclose(drawn, law.tail_ratio(x, 1000))
         limit = np.nan_to_num(ratio.lines[2].get_ydata())
         np.testing.assert_allclose(limit, canonical_tail(x, law.shape))
-        assert to_hex(lines[1].get_color()) == plots.GEOMETRY_COLOURS[law.geometry].lower()
+        assert to_hex(lines[1].get_color()) == plots.DOMAIN_COLOURS[law.geometry].lower()
         # The dots are a density: what lies in range integrates to its share.
         dots = lines[3]
         width = dots.get_xdata()[1] - dots.get_xdata()[0]

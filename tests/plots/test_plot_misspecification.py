@@ -32,10 +32,10 @@ def series(start: float, curve: bool = True) -> Simulated:
     return Simulated(N, value, value / 50, (N, 1.01 * value) if curve else None)
 
 
-def test_wrong_link_shows_both_laws_and_the_fitted_temperature() -> None:
+def test_pseudo_true_link_shows_both_laws_and_the_fitted_temperature() -> None:
     tau = np.geomspace(0.2, 1.0, 30)
     laws = {"truth": np.array([0.3, 0.7]), "softmax": np.array([0.4, 0.6])}
-    figure = plots.wrong_link(np.array([0.1, 0.9]), laws, tau, 0.1 + tau, tau**2, 0.39)
+    figure = plots.pseudo_true_link(np.array([0.1, 0.9]), laws, tau, 0.1 + tau, tau**2, 0.39)
     bars, left, right = figure.axes
     assert [bar.get_height() for bar in bars.patches] == [0.3, 0.7, 0.4, 0.6]
     assert [to_hex(bars.patches[i].get_facecolor()).upper() for i in (0, 2)] == [ENDPOINT, SOFTMAX]

@@ -1,35 +1,38 @@
 """One function per figure; each takes data and returns a matplotlib Figure."""
 
 from .calibration import gate_calibration, tail_history
+from .choice import score_recovery, winner_shares
+from .geometry import convergence, framework, spread_near_cap, wrong_link
 from .link import coordinates, evidence_over_anchors, line_fits, links
-from .maxima import (
-    GEOMETRY_COLOURS,
-    Points,
-    block_sums,
-    convergence_rates,
-    counter_examples,
-    trichotomy,
+from .maxima import Points, block_sums, convergence_rates, counter_examples, trichotomy
+from .misspecification import (
+    Simulated,
+    interval_coverage,
+    noise_floor,
+    pseudo_true_link,
+    sampling_law,
 )
-from .misspecification import Simulated, interval_coverage, noise_floor, sampling_law, wrong_link
 from .sphere import sphere_and_embeddings
-from .style import LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, save_figure, style
+from .style import DOMAIN_COLOURS, LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, save_figure, style
 from .tail import peaks_over_threshold
 from .tail_fit import probability_probability, profile_likelihood, quantile_quantile
 from .thresholds import mean_residual_life, parameter_stability
 from .training import training_history, view_pairs
 
 __all__ = [
-    "GEOMETRY_COLOURS",
+    "DOMAIN_COLOURS",
     "LOSS_COLOURS",
     "LOSS_NAMES",
     "PAGE_WIDTH",
     "Points",
     "Simulated",
     "block_sums",
+    "convergence",
     "convergence_rates",
     "coordinates",
     "counter_examples",
     "evidence_over_anchors",
+    "framework",
     "gate_calibration",
     "interval_coverage",
     "line_fits",
@@ -40,14 +43,18 @@ __all__ = [
     "peaks_over_threshold",
     "probability_probability",
     "profile_likelihood",
+    "pseudo_true_link",
     "quantile_quantile",
     "sampling_law",
     "save_figure",
+    "score_recovery",
     "sphere_and_embeddings",
+    "spread_near_cap",
     "style",
     "tail_history",
     "training_history",
     "trichotomy",
     "view_pairs",
+    "winner_shares",
     "wrong_link",
 ]

@@ -13,14 +13,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
 
 from ..evt import Family, canonical_tail, gev_density
-from .style import DATA_COLOUR, LOSS_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, style
+from .style import DATA_COLOUR, DOMAIN_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, style
 
-#: One colour for each geometry; Gumbel and Weibull are those of the losses that suppose them.
-GEOMETRY_COLOURS = {
-    "Fréchet": "#009E73",
-    "Gumbel": LOSS_COLOURS["infonce"],
-    "Weibull": LOSS_COLOURS["weibit"],
-}
+#: From heavy tails to bounded ones.
+GEOMETRIES = ("Fréchet", "Gumbel", "Weibull")
 #: Markers of the lines of one panel, in order.
 MARKS = ("o", "s", "^", "D", "v", "P")
 
@@ -52,7 +48,7 @@ def trichotomy(
         figure, panels = plt.subplots(2, 3, figsize=(PAGE_WIDTH, 4.3))
         for (above, below), law in zip(panels.T, laws, strict=True):
             name = law.geometry
-            shades = LinearSegmentedColormap.from_list("", ["#d9d9d9", GEOMETRY_COLOURS[name]])
+            shades = LinearSegmentedColormap.from_list("", ["#d9d9d9", DOMAIN_COLOURS[name]])
             low, high = -3.0, 5.0
             if law.shape:
                 end = -1.0 / law.shape
@@ -113,13 +109,13 @@ def convergence_rates(
     """
     with style():
         figure, panels = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.9), sharey=True)
-        for axes, name in zip(panels, GEOMETRY_COLOURS, strict=True):
+        for axes, name in zip(panels, GEOMETRIES, strict=True):
             members = [law for law in laws if law.geometry == name]
             for row, law in enumerate(members):
                 axes.plot(
                     sizes,
                     distances[law.name],
-                    color=GEOMETRY_COLOURS[name],
+                    color=DOMAIN_COLOURS[name],
                     alpha=1.0 - 0.2 * row,
                     marker=MARKS[row],
                     ms=3.5,
@@ -170,7 +166,7 @@ def block_sums(
         left.set_ylim(0.3, 10 * left.get_ylim()[1])  # room for the legend
         left.legend(fontsize=6.5, loc="upper left", handlelength=1.2)
         for (name, (exact, points)), mark in zip(spreads.items(), MARKS, strict=False):
-            colour = GEOMETRY_COLOURS[name]
+            colour = DOMAIN_COLOURS[name]
             middle.plot(points.x, exact, color=colour, lw=1)
             middle.errorbar(
                 points.x,
@@ -198,7 +194,7 @@ def block_sums(
                 fmt=f"{mark}-",
                 ms=3,
                 lw=1,
-                color=GEOMETRY_COLOURS[name],
+                color=DOMAIN_COLOURS[name],
             )
         right.axhline(0, color="black", ls="--", lw=1)
         right.set(

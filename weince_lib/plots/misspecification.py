@@ -35,7 +35,7 @@ class Simulated:
     curve: tuple[np.ndarray, np.ndarray] | None = field(default=None)
 
 
-def wrong_link(
+def pseudo_true_link(
     scores: np.ndarray,
     probabilities: Mapping[str, np.ndarray],
     temperature: np.ndarray,

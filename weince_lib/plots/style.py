@@ -34,6 +34,12 @@ LOSS_NAMES = {
     "weince-custom": "WEINCE (custom)",
     "weibit": "Weibit (λ = 1)",
 }
+#: Domains of attraction, in Table 1's order; Gumbel and Weibull have the colour of the loss they lead to.
+DOMAIN_COLOURS = {
+    "Gumbel": LOSS_COLOURS["infonce"],
+    "Fréchet": "#E69F00",
+    "Weibull": LOSS_COLOURS["weibit"],
+}
 #: What the data look like, whatever the loss: observed scores, and reference lines.
 DATA_COLOUR = "#444444"
 REFERENCE_COLOUR = "#999999"

@@ -1,0 +1,347 @@
+# %% [markdown]
+# # 01 · InfoNCE is the likelihood of a choice
+#
+# *Paper: section 2.1, Equations 2.2 and 2.3.*
+#
+# InfoNCE is usually introduced as a classification loss. The paper starts from another reading: each anchor
+# **chooses** one winner among its candidates, and the loss is the negative log-likelihood of that choice. A
+# likelihood comes from a model, and a model can be right or wrong. This notebook builds the model, step by step:
+# noise, winners, rankings, scores recovered from them. The last part runs the same code on travellers who choose a
+# plane, a train, a bus or a car.
+
+# %% tags=["parameters"]
+profile = "quick"
+seed = 7
+
+# %%
+import itertools
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib import pyplot as plt
+from scipy import stats
+
+from weince_lib import infonce_loss, plots
+from weince_lib.choice import (
+    fit_conditional_logit,
+    fit_scores_from_rankings,
+    fit_scores_from_winners,
+    ranking_log_likelihood,
+    sample_rankings,
+    sample_winners,
+    top1_log_likelihood,
+    top1_probabilities,
+    translation_model,
+)
+from weince_lib.evaluation import Interval
+from weince_lib.experiments import by_profile, provenance, record_checks
+from weince_lib.links import gumbel_link
+from weince_lib.losses.similarity import two_view_scores
+
+torch.set_num_threads(1)
+draws = by_profile(profile, quick=100_000, cpu=2_000_000)
+samples = by_profile(profile, quick=30, cpu=200)
+
+# %% [markdown]
+# ## Noise turns scores into winners
+#
+# An anchor has candidates $j = 0, \dots, K$ with scores $s_j$. What it feels for a candidate is not the score but a
+# **utility**, the score plus noise,
+#
+# $$U_j = \frac{s_j}{\tau} + \varepsilon_j, \qquad P(\varepsilon_j \le x) = e^{-e^{-x}}, \tag{2.3}$$
+#
+# and the candidate with the largest utility wins. The law of the noise is the *standard Gumbel law*. With this law, and
+# independent noise, the winner has the softmax probability,
+#
+# $$P(\text{$k$ wins}) = \frac{e^{s_k/\tau}}{\sum_j e^{s_j/\tau}}.$$
+#
+# So drawing a winner from a softmax needs no normalisation: add noise, take the largest. First by simulation.
+
+# %%
+scores = np.array([0.10, 0.25, 0.40, 0.50, 0.60, 0.75, 0.80, 0.95])
+temperatures = (0.1, 0.3, 1.0)
+shares, p_values = {}, []
+for i, temperature in enumerate(temperatures):
+    winners = sample_winners(scores, draws, temperature=temperature, seed=seed + i)
+    counts = np.bincount(winners, minlength=len(scores))
+    expected = draws * np.exp(gumbel_link(scores, temperature))
+    shares[temperature] = counts / draws
+    p_values.append(stats.chisquare(counts, expected * draws / expected.sum()).pvalue)
+plots.winner_shares(scores, shares, draws)
+plt.show()
+
+# %% [markdown]
+# *Each panel: eight candidates, how often each won (dots, with two standard errors, mostly smaller than the dots), and
+# the softmax, which on this scale is a straight line of slope $1/\tau$. A small temperature lets the best candidate
+# win most of the time; a large one lets noise decide.*
+#
+# The dots are compared with the line by a chi-square test each. Correct draws would fail one of the three tests once
+# in ten thousand runs.
+
+# %%
+assert min(p_values) > 1e-4 / len(temperatures)
+
+# %% [markdown]
+# Now exactly. With $F$ and $f$ the noise's distribution function and density, candidate $k$ wins if its utility is
+# $t$ and all others are below,
+#
+# $$P(\text{$k$ wins}) = \int \prod_{j \ne k} F(t - s_j/\tau)\, f(t - s_k/\tau)\, dt .$$
+#
+# `top1_probabilities` computes this integral for any noise, with an error below $10^{-10}$. The paper says that the
+# softmax is exact *for any number of candidates*. We take scores spread over $[-1, 1]$, at $\tau = 0.3$.
+
+
+# %%
+def gap_to_softmax(noise, candidates, temperature=0.3):
+    """Largest difference in the probability that some candidate of one score wins."""
+    s = np.linspace(-1, 1, min(candidates, 50))
+    counts = np.full(len(s), candidates // len(s))
+    p = top1_probabilities(translation_model(s / temperature, noise, counts))
+    weight = np.exp(s / temperature)
+    softmax = weight / (counts @ weight)
+    return np.abs(counts * (p - softmax)).max()
+
+
+sizes = (2, 10, 100, 1000, 10_000, 100_000)
+noises = {"Gumbel": stats.gumbel_r(), "normal": stats.norm(scale=np.pi / np.sqrt(6))}
+gaps = pd.DataFrame(
+    {name: [gap_to_softmax(noise, n) for n in sizes] for name, noise in noises.items()},
+    index=pd.Index([f"{n:,}" for n in sizes], name="candidates"),
+)
+softmax_gap = float(gaps["Gumbel"].max())
+assert softmax_gap < 1e-10
+assert gaps["normal"].min() > 1e-3
+gaps["Gumbel"] = ["below 1e-10"] * len(sizes)
+gaps.round(4)
+
+# %% [markdown]
+# The softmax is exact for Gumbel noise at every size. Normal noise of the same variance gives something else: the
+# softmax is a consequence of an assumption about noise. What other noise leads to is the subject of
+# [03_link_functions](03_link_functions.ipynb).
+#
+# ## InfoNCE is the negative log-likelihood
+#
+# For anchor $i$ the candidates are all other views in the batch, and the observed winner is its positive $i^+$:
+#
+# $$L_i = -\log \frac{e^{s_{ii^+}/\tau}}{\sum_{j \ne i} e^{s_{ij}/\tau}}. \tag{2.2}$$
+#
+# Below, the loss of the library (made for training, in torch) and the log-likelihood of a choice model (in numpy,
+# used for everything else in this notebook) on the same random batch. A candidate that is not on offer, here the
+# anchor itself, gets the score $-\infty$.
+
+# %%
+generator = torch.Generator().manual_seed(seed)
+z0, noise = torch.randn(2, 256, 64, generator=generator, dtype=torch.float64)
+z1 = z0 + noise
+cosines, positives = two_view_scores(z0, z1)
+tau = 0.5
+logits = cosines.numpy() / tau
+np.fill_diagonal(logits, -np.inf)
+log_likelihood = top1_log_likelihood(logits, positives.numpy())
+loss = float(infonce_loss(z0, z1, tau))
+infonce_gap = abs(loss + log_likelihood.mean())
+assert infonce_gap < 1e-12
+print(f"InfoNCE {loss:.6f} nats; minus the mean log-likelihood {-log_likelihood.mean():.6f}")
+
+# %% [markdown]
+# ## The temperature is the scale of the noise
+#
+# Multiply all utilities by $\tau$: the same candidate wins, and now $s_j + \tau \varepsilon_j$ is a score with noise of
+# scale $\tau$. A temperature is therefore a statement about the world, and it can be *estimated* from winners:
+# take the score as the one feature of the likelihood and maximise over $\theta = 1/\tau$. For each of several true
+# temperatures we draw winners and recover $\tau$; the last column counts standard errors.
+
+# %%
+rows = []
+for i, temperature in enumerate((0.05, 0.1, 0.2, 0.5, 1.0)):
+    winners = sample_winners(scores, 20_000, temperature=temperature, seed=100 + seed + i)
+    fit = fit_conditional_logit(np.tile(scores[:, None], (20_000, 1, 1)), winners)
+    inverse, error = fit.estimate[0], fit.standard_errors[0]
+    rows.append(
+        {
+            "true τ": temperature,
+            "estimated τ": 1 / inverse,
+            "standard error": error / inverse**2,
+            "z": (inverse - 1 / temperature) / error,
+        }
+    )
+recovered = pd.DataFrame(rows).set_index("true τ")
+assert recovered["z"].abs().max() < 4.5  # five estimates: once in 30,000 runs
+recovered.round(4)
+
+# %% [markdown]
+# In training, $\tau$ is not estimated but set, and the encoder moves the scores. With unit vectors scores cannot
+# leave $[-1, 1]$, so the temperature decides how well separated they can be.
+#
+# ## Not only the winner: whole rankings
+#
+# Sort all utilities and not only the best. With Gumbel noise the order $\pi$ is a **Plackett–Luce** ranking: the first
+# place is a softmax choice among all, the second a softmax choice among those left, and so on,
+#
+# $$P(\pi) = \prod_{r} \frac{e^{s_{\pi(r)}/\tau}}{\sum_{t \ge r} e^{s_{\pi(t)}/\tau}}.$$
+#
+# Its first factor is the InfoNCE probability. We draw rankings of four candidates, count each of the 24 orders, and add
+# up the orders that start with the same candidate.
+
+# %%
+four, tau = scores[[0, 2, 5, 7]], 0.4
+orders = list(itertools.permutations(range(4)))
+predicted = np.exp(ranking_log_likelihood(four / tau, orders))
+drawn = sample_rankings(four, draws, temperature=tau, seed=200 + seed)
+code = {order: i for i, order in enumerate(orders)}
+seen = np.bincount([code[tuple(row)] for row in drawn.tolist()], minlength=24)
+rankings_p = stats.chisquare(seen, predicted * draws / predicted.sum()).pvalue
+assert rankings_p > 1e-4
+
+first = np.array([predicted[[o[0] == k for o in orders]].sum() for k in range(4)])
+softmax = np.exp(gumbel_link(four, tau))
+first_choice_gap = float(np.abs(first - softmax).max())
+assert first_choice_gap < 1e-14
+pd.DataFrame({"score": four, "sum over 6 orders": first, "softmax": softmax}).round(4)
+
+# %% [markdown]
+# How far can the simulated orders be from the predicted ones? The chi-square distance per draw,
+# $\sum (\hat p - p)^2/p$, has an expectation of $23/n$ under the model and grows when the model is wrong; less that
+# expectation, it estimates the true distance.
+
+# %%
+distance = float(np.sum((seen / draws - predicted) ** 2 / predicted))
+noise_level, spread = 23 / draws, np.sqrt(2 * 23) / draws
+plackett_luce_distance = Interval(
+    distance - noise_level,
+    distance - noise_level - 1.96 * spread,
+    distance - noise_level + 1.96 * spread,
+    draws,
+)
+assert abs(plackett_luce_distance.mean) < 5 * spread
+
+# %% [markdown]
+# ## Scores recovered from winners and from rankings
+#
+# Turn it round: given only the observations, find the scores. The log-likelihood is concave, so Newton's method finds
+# its maximum; scores are determined up to a constant, and we give them mean 0. Two kinds of data on the same six
+# candidates: who won, as InfoNCE sees it, or the whole order. The curvature of the log-likelihood predicts the error,
+# $\sqrt{\operatorname{tr} I^{-1} / 6}$ with $I$ the information in $n$ observations.
+
+# %%
+true = np.array([0.8, 0.5, 0.2, -0.2, -0.5, -0.8])
+observations = np.array([200, 800, 3200])  # so many that every candidate wins at times
+
+
+def recover(kind, n, sample):
+    """Squared error of the recovered scores, averaged over the six candidates."""
+    start = 1000 * sample + n
+    if kind == "winners":
+        won = sample_winners(true, n, seed=start)
+        fit = fit_scores_from_winners(np.tile(np.arange(6), (n, 1)), won, 6)
+    else:
+        fit = fit_scores_from_rankings(sample_rankings(true, n, seed=start), 6)
+    return np.mean((fit.estimate - true) ** 2)
+
+
+# %% [markdown]
+# For winners, one observation carries the information $I_1 = \operatorname{diag}(p) - pp^\top$. For rankings it is
+# the expected sum of the same matrix over the choices from what is left, an average over all $6! = 720$ orders.
+
+
+# %%
+def information(orders, scores):
+    """Expected information of one ranking: the choices' covariance matrices, added up."""
+    total = np.zeros((len(scores), len(scores)))
+    chance = np.exp(ranking_log_likelihood(scores, orders))
+    for order, weight in zip(orders, chance, strict=True):
+        for place in range(len(order)):
+            left = list(order[place:]) if len(order) == len(scores) else range(len(scores))
+            p = np.zeros(len(scores))
+            p[left] = np.exp(scores[left]) / np.exp(scores[left]).sum()
+            total += weight * (np.diag(p) - np.outer(p, p))
+    return total
+
+
+kinds = {"winners": 1, "rankings": 6}
+per_observation = {}
+for kind, places in kinds.items():
+    expected = information(list(itertools.permutations(range(6), places)), true)
+    per_observation[kind] = np.trace(np.linalg.pinv(expected)) / 6
+theory = {kind: np.sqrt(value / observations) for kind, value in per_observation.items()}
+
+# %%
+measured = {}
+for kind in kinds:
+    squares = np.array([[recover(kind, n, k) for k in range(samples)] for n in observations])
+    error = np.sqrt(squares.mean(axis=1))
+    measured[kind] = (error, squares.std(axis=1, ddof=1) / np.sqrt(samples) / (2 * error))
+plots.score_recovery(observations, measured, theory)
+plt.show()
+
+# %% [markdown]
+# *Dots: simulation, with two standard errors. Lines: what the information predicts. Both errors fall as
+# $1/\sqrt n$; a ranking is worth several winners. With few observations the dots may lie a little above the line,
+# which is an approximation for large $n$.*
+
+# %%
+for kind, (error, spread) in measured.items():
+    assert abs(error[-1] / theory[kind][-1] - 1) < 5 * spread[-1] / error[-1] + 0.03
+worth = per_observation["winners"] / per_observation["rankings"]
+print(f"one ranking of six is worth {worth:.1f} winners")
+
+# %% [markdown]
+# InfoNCE has no rankings: the data say which candidate is the positive and nothing about the order of the negatives.
+# It uses the first factor because that is all there is.
+#
+# ## The same likelihood on people
+#
+# The model is older than contrastive learning: it is the *conditional logit* of discrete choice. A public data set: 210
+# travellers between Sydney and Melbourne, each choosing air, train, bus or car (Greene's, in `statsmodels`). The
+# score is linear in the features: a constant for each mode but the car, the general cost, the terminal waiting
+# time, and the household income for air. The published log-likelihood of this model is $-199.1284$.
+
+# %%
+import statsmodels.api as sm
+
+data = sm.datasets.modechoice.load_pandas().data
+column = {name: data[name].to_numpy().reshape(210, 4) for name in data}
+modes = {name: column["mode"] == k for k, name in enumerate(("air", "train", "bus"), start=1)}
+features = {name: flag.astype(float) for name, flag in modes.items()}
+features |= {"cost": column["gc"], "waiting time": column["ttme"]}
+features |= {"income, if air": column["hinc"] * modes["air"]}
+
+travel = fit_conditional_logit(
+    np.stack(list(features.values()), axis=2), column["choice"].argmax(axis=1)
+)
+mode_choice_gap = abs(travel.log_likelihood - -199.1284)
+assert mode_choice_gap < 1e-4
+print(f"log-likelihood {travel.log_likelihood:.4f}")
+pd.DataFrame(
+    {"coefficient": travel.estimate, "standard error": travel.standard_errors}, index=features
+).round(4)
+
+# %% [markdown]
+# Waiting counts: ten minutes at the terminal multiply the odds of a mode by $e^{-0.96} \approx 0.38$. The scale of
+# the coefficients is again a temperature: they are in units of the noise.
+#
+# ## What follows
+#
+# InfoNCE is the likelihood of a choice under one law of noise, added to the score. Both halves of that sentence are
+# assumptions. [03_link_functions](03_link_functions.ipynb) asks what other laws give, and why only
+# three kinds of answer remain when candidates are many.
+
+# %%
+record = record_checks(
+    "01_plackett_luce",
+    {
+        "infonce_is_minus_log_likelihood_gap": infonce_gap,
+        "gumbel_softmax_gap": softmax_gap,
+        "first_choice_gap": first_choice_gap,
+        "plackett_luce_distance": plackett_luce_distance,
+        "winners_smallest_p_value": min(p_values),
+        "mode_choice_gap": mode_choice_gap,
+        "winners_per_ranking": worth,
+    },
+    profile=profile,
+    settings={"seed": seed},
+)
+
+# %% tags=["nbval-ignore-output"]
+provenance()

@@ -1,0 +1,534 @@
+# %% [markdown]
+# # 03 · Which link belongs to which tail?
+#
+# *Paper: sections 2.2.2 and 2.2.3, Table 1, Theorem 2.4, Appendix B and C.3, Figures 1 and 2.*
+#
+# [01_plackett_luce](01_plackett_luce.ipynb) showed that InfoNCE is the likelihood of a choice if the noise is Gumbel and
+# is added to the score. Both are assumptions. What does another law of utilities give? With few candidates,
+# anything. With many, the winner is decided in the upper tail, and tails come in three kinds only: heavy (Fréchet),
+# light (Gumbel), and ending at a cap (Weibull). Each kind has its own **link**, the function of the score that
+# winner probabilities are proportional to.
+#
+# This notebook computes winner probabilities exactly, by quadrature, and holds them against the links: where are
+# they exact, how fast do they become right, what does a wrong one cost, and can a temperature repair it?
+
+# %% tags=["parameters"]
+profile = "quick"
+seed = 7
+alpha = 2.0
+beta = 2.0
+scale = 0.2
+
+# %%
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+from scipy import stats
+
+from weince_lib import plots
+from weince_lib.choice import (
+    best_softmax,
+    maximum_level,
+    scaling_model,
+    shortfall_model,
+    simulate_winners,
+    tail_weights,
+    top1_probabilities,
+    top1_probabilities_of_laws,
+    total_variation,
+    translation_model,
+)
+from weince_lib.evaluation import Interval
+from weince_lib.experiments import by_profile, provenance, record_checks
+from weince_lib.links import frechet_link, gumbel_link, weibull_link
+
+draws = by_profile(profile, quick=100_000, cpu=2_000_000)
+sizes = [10, 100, 1000, 10_000, 100_000]
+
+# %% [markdown]
+# ## Three geometries in one picture
+#
+# A candidate with score $s$ has a random utility $X_s$. The paper's three models differ in *how* the score enters:
+#
+# | tail | utility | coordinate $T$ | $T(X_s) = \eta(s) + \text{noise}$ | link |
+# |---|---|---|---|---|
+# | Gumbel, $\xi = 0$ | $X_s = \eta(s) + \varepsilon$ | $x$ | $\eta(s) + \varepsilon$ | $p_j \propto e^{\eta(s_j)/a}$ |
+# | Fréchet, $\xi = 1/\alpha$ | $X_s = \rho(s)\,Z$ | $\log x$ | $\log\rho(s) + \log Z$ | $p_j \propto \rho(s_j)^{\alpha}$ |
+# | Weibull, $\xi = -1/\beta$ | $x_F - X_s = q(s)\,W$ | $-\log(x_F - x)$ | $-\log q(s) - \log W$ | $p_j \propto q(s_j)^{-\beta}$ |
+#
+# A better score moves the utility, or stretches it, or shrinks its distance to the cap $x_F$. For cosines the cap is 1
+# and $q(s) = 1 - s$.
+
+# %%
+figure = plots.framework()
+plots.save_figure(figure, "figure_1_framework")
+plt.show()
+
+# %% [markdown]
+# *One row per tail. Left: the utilities of a weaker and a better candidate. Middle: the same two laws in the coordinate
+# $T$, where they differ by a shift only. Right: the log-odds of a candidate against a rival at 0.5. Near the cap the
+# Weibull link has no bound; the Gumbel link, softmax, is a straight line.*
+#
+# First, is the middle column true? Take each utility's distribution function, written with scipy's own location and
+# scale, and read it in the coordinate, at $\eta(s) + u$. It must not depend on the score.
+
+# %%
+scores = np.array([0.15, 0.45, 0.70, 0.90])
+u = np.linspace(-1.0, 3.0, 41)
+gumbel, frechet, weibull = stats.gumbel_r, stats.invweibull, stats.weibull_min
+in_coordinate = {
+    "Gumbel": [gumbel(loc=s, scale=scale).cdf(s + u) for s in scores],
+    "Fréchet": [frechet(alpha, scale=s).cdf(np.exp(np.log(s) + u)) for s in scores],
+    "Weibull": [
+        weibull(beta, scale=q).sf(np.exp(-(-np.log(q) + u)))  # 1 - x at T(x) = -log q + u
+        for q in 1 - scores
+    ],
+}
+additive_spread = max(float(np.ptp(laws, axis=0).max()) for laws in in_coordinate.values())
+assert additive_spread < 1e-12
+
+# %% [markdown]
+# ## Table 1, computed
+#
+# The laws named Gumbel, Fréchet and Weibull are *max-stable*: the maximum of several is of the same law again. With
+# such noise the links are exact. For four cosines, the probability of winning,
+#
+# $$P(\text{$k$ wins}) = \int \prod_{j \ne k} F_j(t)\, f_k(t)\, dt,$$
+#
+# by quadrature, from the link's formula, and by simulating utilities.
+
+# %%
+table_1 = {
+    "Gumbel": (
+        translation_model(scores, gumbel(scale=scale)),
+        gumbel_link(scores, scale),
+    ),
+    "Fréchet": (scaling_model(scores, frechet(alpha)), frechet_link(scores, alpha)),
+    "Weibull": (shortfall_model(1 - scores, weibull(beta)), weibull_link(scores, beta)),
+}
+columns, link_gap, p_values = {"cosine": scores}, {}, []
+for name, (model, link) in table_1.items():
+    integral = top1_probabilities(model)
+    wins = np.bincount(simulate_winners(model, draws, seed=seed), minlength=4)
+    link_gap[name] = float(np.abs(integral - np.exp(link)).max())
+    p_values.append(stats.chisquare(wins, draws * integral / integral.sum()).pvalue)
+    columns |= {(name, "integral"): integral, (name, "link"): np.exp(link)}
+    columns[name, "simulated"] = wins / draws
+assert max(link_gap.values()) < 1e-10
+assert min(p_values) > 1e-4 / 3  # correct draws fail once in ten thousand runs
+by_row = {name: {k[1]: v for k, v in columns.items() if k[0] == name} for name in table_1}
+pd.concat({n: pd.DataFrame(v, index=scores) for n, v in by_row.items()}, axis=1).round(3)
+
+# %% [markdown]
+# Integral and link agree to rounding. The three rows rank the candidates alike and disagree about *how much* better
+# the best one is: that is what a link decides.
+#
+# Is the softmax then an assumption? Keep the four scores and change the law of utility given score: normal noise;
+# Gumbel noise whose scale depends on the score; a shortfall from the cap. For each, the softmax with its **best**
+# temperature, and how far it still is: the total variation $\frac12\sum_j |p_j - \hat p_j|$, with a lower bound proven
+# over all temperatures.
+
+# %%
+others = {
+    "normal noise": top1_probabilities(translation_model(scores, stats.norm(scale=scale))),
+    "Gumbel, scale 0.1 + 0.2 s": top1_probabilities_of_laws(
+        [gumbel(loc=s, scale=0.1 + 0.2 * s) for s in scores]
+    ),
+    "shortfall from the cap": np.exp(weibull_link(scores, beta)),
+}
+closest = {name: best_softmax(scores, p) for name, p in others.items()}
+assert min(found.tv_low for found in closest.values()) > 0
+other_links = pd.DataFrame(
+    {
+        name: {"best τ": f.tv_temperature, "what remains": f.tv, "proven to be above": f.tv_low}
+        for name, f in closest.items()
+    }
+).T
+other_links.round(4)
+
+# %% [markdown]
+# With four candidates the differences are small and any law gives its own answer. The question that has three answers
+# only is the one for many candidates.
+#
+# ## Many candidates: other noise finds the same link
+#
+# Real noise is not max-stable. Take other laws from each *domain of attraction* (the laws whose maxima approach the
+# max-stable one): logistic and normal noise for Gumbel; Pareto and Burr for Fréchet; the beta law and the gamma
+# law, as shortfalls, for Weibull. A fifth of the candidates has each of five values $e$ of the log-link, so
+# that the link is $p_j \propto e^{e_j}$ in all rows:
+#
+# $$e \in \{-1, -\tfrac12, 0, \tfrac12, 1\}, \qquad \eta = a_n e, \qquad \rho = e^{e/\alpha}, \qquad q = e^{-e/\beta}.$$
+#
+# For Gumbel rows $a_n$ is the scale of the tail at the level that one of $n$ passes. For logistic noise it is 1 for all
+# large $n$. For normal noise it shrinks like $1/\sqrt{2 \log n}$: **the temperature that fits depends on the number of candidates.**
+
+# %%
+e = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+
+
+def tail_scale(noise, n):
+    """a_n: survival over density at the level b that is passed with probability 1/n."""
+    b = noise.isf(1 / n)
+    return noise.sf(b) / noise.pdf(b)
+
+
+def candidates(domain, noise, n):
+    """n candidates, a fifth for each value of e."""
+    counts = np.full(5, n // 5)
+    if domain == "Gumbel":
+        # Max-stable Gumbel noise has scale 1 at every n.
+        a = 1.0 if noise.dist.name == "gumbel_r" else tail_scale(noise, n)
+        return translation_model(a * e, noise, counts)
+    if domain == "Fréchet":
+        return scaling_model(np.exp(e / alpha), noise, counts)
+    return shortfall_model(np.exp(-e / beta), noise, counts)
+
+
+# %%
+laws = {
+    "Gumbel": {"Gumbel": gumbel(), "logistic": stats.logistic(), "normal": stats.norm()},
+    "Fréchet": {
+        "Fréchet": frechet(alpha),
+        "Pareto": stats.pareto(alpha),
+        "Burr": stats.burr12(alpha / 2, 2.0),
+    },
+    "Weibull": {
+        "Weibull": weibull(beta),
+        "beta law": stats.beta(beta, 1.0),
+        "gamma law": stats.gamma(beta),
+    },
+}
+to_link, to_weights = {}, {}
+for domain, noises in laws.items():
+    for law, noise in noises.items():
+        far, off = [], []
+        for n in sizes:
+            model = candidates(domain, noise, n)
+            p = top1_probabilities(model)
+            link = np.exp(e) / (model.counts @ np.exp(e))
+            far.append(total_variation(p, link, model.counts))
+            off.append(total_variation(p, np.exp(tail_weights(model)), model.counts))
+        to_link.setdefault(domain, {})[law] = np.array(far)
+        to_weights.setdefault(domain, {})[law] = np.array(off)
+figure = plots.convergence(sizes, to_link, "total variation from the link")
+if (alpha, beta) == (2.0, 2.0):
+    plots.save_figure(figure, "link_convergence")
+plt.show()
+
+# %% [markdown]
+# *Distance between true winner probabilities and Table 1's link. Grey: max-stable noise, exact at every size (drawn at
+# $10^{-13}$). The other laws approach the link at a rate of their own.*
+#
+# The rates can be predicted. $F^n$ differs from its limit by about $1/n$; a law whose tail is a power only up to
+# a relative error of $n^{-r}$ adds that. Pareto and the beta law are pure powers: rate 1. Burr and gamma: rate
+# $1/2$. Logistic: rate 1. For the normal law the error is of order $1/b_n^2 \approx 1/(2\log n)$, which is slow: a power
+# of $b_n^2$ and not of $n$. The measured slopes, over the last factor of ten (for the normal law in $b_n^2$, up to $10^{12}$
+# candidates, which cost nothing here because equal ones are computed once):
+
+# %%
+rates = {"logistic": 1.0, "Pareto": 1.0, "beta law": 1.0}
+rates |= {"Burr": 0.5 if alpha == 2 else np.nan, "gamma law": min(1.0, 1 / beta)}
+every = {law: values for laws_of in to_link.values() for law, values in laws_of.items()}
+slopes = {law: np.log10(every[law][-2] / every[law][-1]) for law in rates}
+
+
+def normal_at(n):
+    """Distance from the link, and b_n squared, for normal noise."""
+    model = candidates("Gumbel", stats.norm(), n)
+    link = np.exp(e) / (model.counts @ np.exp(e))
+    return total_variation(top1_probabilities(model), link, model.counts), stats.norm.isf(
+        1 / n
+    ) ** 2
+
+
+(near, b_near), (far, b_far) = normal_at(10**11), normal_at(10**12)
+slopes["normal, in b²"] = float(np.log(near / far) / np.log(b_far / b_near))
+rates["normal, in b²"] = 1.0
+pd.DataFrame({"predicted": rates, "measured": slopes}).round(3)
+
+# %%
+worst_rate = max(abs(slopes[law] - rates[law]) for law in rates if "normal" not in law)
+assert worst_rate < 0.01
+assert abs(slopes["normal, in b²"] - 1) < 0.15  # itself approached slowly
+furthest = float(max(values[-1] for values in every.values()))
+assert furthest < 0.02
+print(f"largest distance from the link at 100,000 candidates: {furthest:.4f}")
+
+# %% [markdown]
+# ## Theorem 2.4: only the tail at one level matters
+#
+# Why three links? The paper's step in between: with many candidates, a winner's probability approaches its share of
+# the **tail weights**,
+#
+# $$P(\text{$i$ wins}) \approx \frac{\bar F_{s_i}(b_n)}{\sum_j \bar F_{s_j}(b_n)}, \qquad \bar F_s(t) = P(X_s > t),$$
+#
+# with $b_n$ the level that one candidate passes on average, $\sum_j \bar F_{s_j}(b_n) = 1$.
+
+# %%
+weights_table = pd.DataFrame(
+    {law: values for laws_of in to_weights.values() for law, values in laws_of.items()},
+    index=pd.Index([f"{n:,}" for n in sizes], name="candidates"),
+)
+theorem_gap = float(weights_table.iloc[-1].max())
+assert theorem_gap < 0.02
+assert (weights_table.iloc[1:].diff().iloc[1:] < 0).all(axis=None)
+weights_table.map("{:.1e}".format)
+
+# %% [markdown]
+# From 100 candidates on every column falls, the normal law's slowly again. The theorem asks that no single candidate is likely to pass $b_n$: condition (I) of Appendix A. Training
+# strives for the opposite, a positive that nearly always wins. So give one candidate half of all wins, whatever
+# $n$, with Gumbel noise, where the link stays exact:
+
+# %%
+favourite = []
+for n in sizes:
+    model = translation_model([0.0, np.log(n - 1)], gumbel(), [n - 1, 1])
+    p, weight = top1_probabilities(model)[1], np.exp(tail_weights(model)[1])
+    passes = float(model.noise_survival(maximum_level(model) - model.index)[1])
+    favourite.append({"wins": p, "tail weight": weight, "passes the level": passes})
+favourite = pd.DataFrame(favourite, index=weights_table.index)
+favourite_gap = float(favourite["wins"].iloc[-1] - favourite["tail weight"].iloc[-1])
+assert abs(favourite["wins"] - 0.5).max() < 1e-10 and favourite_gap > 0.05
+favourite.round(4)
+
+# %% [markdown]
+# The favourite wins half of the time; its tail weight says less, and more candidates do not help. The theorem is
+# about many candidates of comparable standing. The *links* do not need it where the noise is max-stable.
+#
+# ## From tail weights to links (Theorem B.2)
+#
+# Within a domain, the ratio of two tail weights has a limit that knows the law's shape alone:
+#
+# $$\log\frac{\bar F_{s}(b_n)}{\bar F_{s'}(b_n)} \to \frac{\eta(s) - \eta(s')}{a}, \quad \alpha \log\frac{\rho(s)}{\rho(s')}, \quad -\beta \log\frac{q(s)}{q(s')}.$$
+#
+# In all three the limit is $e - e'$ for our candidates. How far off is the worst pair, in nats, at $10^5$ and at $10^{12}$
+# candidates?
+
+
+# %%
+def ratio_gap(domain, noise, n):
+    """Largest difference between a log-ratio of tail weights and its limit."""
+    difference = tail_weights(candidates(domain, noise, n)) - e
+    return float(np.ptp(difference))
+
+
+ratios = {
+    (domain, law): {f"{n:.0e}": ratio_gap(domain, noise, n) for n in (10**5, 10**12)}
+    for domain, noises in laws.items()
+    for law, noise in noises.items()
+}
+ratio_table = pd.DataFrame(ratios).T
+by_domain = {domain: float(ratio_table.loc[domain, "1e+12"].max()) for domain in laws}
+assert max(by_domain.values()) < 0.05
+assert (ratio_table["1e+12"] < ratio_table["1e+05"] + 1e-14).all()
+ratio_table.map(lambda gap: f"{gap:.1e}" if gap > 1e-14 else "exact")
+
+# %% [markdown]
+# All fall (Pareto's and the beta law's tails are powers, their ratios exact), the normal law's again like $1/\log n$. The shape is what counts: the two laws of a row that are not
+# max-stable share no formula with the max-stable one, and end at the same link.
+#
+# ## Why $1 - s$ is the right shortfall
+#
+# The Weibull link uses $q(s) = 1 - s$. The paper notes that near the cap any other differentiable $q$ is that up to a
+# factor, and factors cancel. Four candidates with shortfalls $\delta, 2\delta, 3\delta, 5\delta$, closer and closer to the cap, and other
+# scales: $\log\frac{2}{1+s}$, $1 - s^2$, the squared angle $\arccos(s)^2$. And two scales that vanish at the cap without a finite,
+# non-zero slope there: $(1-s)^2$ and the angle $\arccos(s)$.
+
+# %%
+scales = {
+    "log(2/(1 + s))": lambda d: -np.log1p(-d / 2),
+    "1 − s²": lambda d: d * (2 - d),
+    "arccos(s)²": lambda d: (2 * np.arcsin(np.sqrt(d / 2))) ** 2,
+    "(1 − s)²": lambda d: d**2,
+    "arccos(s)": lambda d: 2 * np.arcsin(np.sqrt(d / 2)),
+}
+
+
+def scale_gap(q, delta):
+    """Total variation between the Weibull links of q and of 1 - s."""
+    d = delta * np.array([1.0, 2.0, 3.0, 5.0])
+    links = (np.exp(weibull_link(-x, beta, endpoint=0.0)) for x in (q(d), d))
+    return total_variation(*links)
+
+
+nearness = (1e-1, 1e-2, 1e-3, 1e-4)
+scale_table = pd.DataFrame(
+    {name: [scale_gap(q, d) for d in nearness] for name, q in scales.items()},
+    index=pd.Index(nearness, name="δ"),
+)
+regular = scale_table.iloc[-1, :3].max()
+assert regular < 1e-3 and scale_table.iloc[-1, 3:].min() > 0.05
+scale_table.round(5)
+
+# %% [markdown]
+# The first three agree with $1 - s$ in the limit. The last two do not: what the remark needs is a slope that is neither
+# zero nor infinite. $(1-s)^2$ doubles the exponent and the angle halves it, so that a fitted $\beta$ would make up for
+# either.
+#
+# ## What a wrong link costs
+#
+# Now let winners follow the shortfall link with $\beta = 2$, and fit a softmax. The candidates are spread evenly over the sphere in
+# four dimensions; with more of them, the nearest come closer to the cap.
+
+
+# %%
+def pool(n):
+    """Shortfalls of n candidates at the middle quantiles of the sphere's law; S^3."""
+    cosines = stats.beta(1.5, 1.5, loc=-1, scale=2)
+    return 1 - cosines.isf((np.arange(n) + 0.5) / n)
+
+
+pools = {n: pool(n) for n in (16, 256, 4096)}
+truth = {n: weibull_link(-q, beta, endpoint=0.0) for n, q in pools.items()}
+best = {n: best_softmax(1 - q, np.exp(truth[n])) for n, q in pools.items()}
+fitted = {n: gumbel_link(1 - q, best[n].kl_temperature) for n, q in pools.items()}
+error = {n: fitted[n] - truth[n] for n in pools}
+cost = pd.DataFrame(
+    {
+        f"{n:,}": {
+            "nearest shortfall": q[0],
+            "τ of maximum likelihood": best[n].kl_temperature,
+            "divergence (nats)": best[n].kl,
+            "τ of least total variation": best[n].tv_temperature,
+            "total variation left": best[n].tv,
+            "log-odds, best to second: true": truth[n][0] - truth[n][1],
+            "log-odds, best to second: softmax": fitted[n][0] - fitted[n][1],
+        }
+        for n, q in pools.items()
+    }
+)
+cost.round(3)
+
+# %%
+temperatures = np.geomspace(0.001, 3.0, 250)
+distances = {
+    n: np.array(
+        [total_variation(np.exp(gumbel_link(1 - q, t)), np.exp(truth[n])) for t in temperatures]
+    )
+    for n, q in pools.items()
+}
+marked = {n: (best[n].tv_temperature, best[n].tv) for n in pools}
+figure = plots.wrong_link(temperatures, distances, marked, pools, error)
+if (alpha, beta) == (2.0, 2.0):
+    plots.save_figure(figure, "wrong_link")
+plt.show()
+assert min(found.tv_low for found in best.values()) > 0.01
+
+# %% [markdown]
+# *Left: distance from the truth over temperatures, the best one marked. Right: at maximum likelihood's temperature, the
+# error of each candidate's log-probability, the nearest one marked (cut off below). The softmax gives the nearest
+# candidate too little and those behind it too much; and the nearer the cap, the worse.*
+#
+# The best temperature also moves with the number of candidates. A lower temperature sharpens the whole range where
+# the shortfall link sharpens only near the cap.
+#
+# ## No temperature repairs it (Appendix C.3)
+#
+# The general statement: if the coordinate $T$ is not affine, no temperature makes softmax$(s/\tau)$ equal to
+# softmax$(T(s))$ for all sets. The reason fits in a line. Three candidates fix two log-odds,
+#
+# $$T(s_3) - T(s_2) = \frac{s_3 - s_2}{\tau}, \qquad T(s_2) - T(s_1) = \frac{s_2 - s_1}{\tau},$$
+#
+# and one $\tau$ can satisfy both only if $T$ is a straight line through the three. Two candidates are always fine. We measure what
+# remains on the best three of a few, with the proven lower bound, and an affine $T$ as a control.
+
+# %%
+transforms = {
+    "−log(1 − s)": lambda s: -np.log1p(-s),
+    "log(1 + s)": np.log1p,
+    "s²": np.square,
+    "eˢ": np.exp,
+    "3 s − 1 (affine)": lambda s: 3 * s - 1,
+}
+three = np.array([0.0, 0.5, 0.95])
+mismatch = {
+    name: best_softmax(three, np.exp(gumbel_link(T(three)))) for name, T in transforms.items()
+}
+pair = best_softmax(three[1:], np.exp(gumbel_link(-np.log1p(-three[1:]))))
+left = {name: found.tv_low for name, found in mismatch.items() if "affine" not in name}
+least = min(left, key=left.get)
+assert left[least] > 0
+assert mismatch["3 s − 1 (affine)"].tv < 1e-7 and pair.tv < 1e-7
+pd.DataFrame(
+    {name: {"what remains": f.tv, "proven to be above": f.tv_low} for name, f in mismatch.items()}
+).T.round(4)
+
+# %% [markdown]
+# ## The coordinate near the cap (Figure 2)
+#
+# The same twelve candidates in both coordinates.
+
+# %%
+crowd = np.array([0.9, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.01, 0.005, 0.002, 0.001])
+figure = plots.spread_near_cap(crowd)
+plots.save_figure(figure, "figure_2_coordinate")
+plt.show()
+
+# %% [markdown]
+# *Above, cosines: the best candidates are one dot. Below, the shortfall coordinate keeps them apart: each factor in the
+# shortfall takes the same room.*
+#
+# In numbers: the share of the whole range that the best three candidates take up, in both coordinates.
+
+
+# %%
+def share_of_range(x):
+    """Room between the best and the third best, relative to the whole range."""
+    return float((x[-1] - x[-3]) / np.ptp(x))
+
+
+in_cosine, in_shortfall = share_of_range(1 - crowd), share_of_range(-np.log(crowd))
+spread_gain = in_shortfall / in_cosine
+assert spread_gain > 10
+print(
+    f"best three: {in_cosine:.4f} of the range in cosine, {in_shortfall:.3f} in the shortfall coordinate"
+)
+
+# %% [markdown]
+# ## What to take along
+#
+# - The link is decided by the tail. Three tails, three links; exact for max-stable noise, asymptotic for other noise.
+# - How fast depends on the noise: with $1/n$, with $1/\sqrt n$, or, for normal noise, with $1/\log n$ only. In a batch of
+#   some hundred candidates the limit is a guide and not a fact.
+# - Theorem 2.4 is about candidates of comparable standing; a favourite is outside of it.
+# - A softmax fitted to shortfall winners is wrong most at the top, and its temperature cannot help.
+#
+# None of this says which tail an encoder's scores have. That is an empirical question:
+# [08_tail_evidence](08_tail_evidence.ipynb).
+
+
+# %%
+def exactly(value, low=None):
+    """A computed number as an interval: from its proven lower bound to itself."""
+    return Interval(value, value if low is None else low, value, 1)
+
+
+smallest_left = min(closest.values(), key=lambda found: found.tv_low)
+record = record_checks(
+    "03_link_functions",
+    {
+        "additive_coordinate_spread": additive_spread,
+        "gumbel_link_gap": link_gap["Gumbel"],
+        "frechet_link_gap": link_gap["Fréchet"],
+        "weibull_link_gap": link_gap["Weibull"],
+        "link_distance_at_1e5": furthest,
+        "rate_gap": worst_rate,
+        "tail_weight_distance_at_1e5": theorem_gap,
+        "favourite_tail_weight_gap": favourite_gap,
+        "tail_ratio_gap": max(by_domain.values()),
+        "tail_ratio_gap_translation": by_domain["Gumbel"],
+        "tail_ratio_gap_scaling": by_domain["Fréchet"],
+        "tail_ratio_gap_shortfall": by_domain["Weibull"],
+        "shortfall_scale_distance": float(regular),
+        "flat_shortfall_scale_distance": float(scale_table["(1 − s)²"].iloc[-1]),
+        "best_softmax_distance": exactly(smallest_left.tv, smallest_left.tv_low),
+        "mismatch_distance": exactly(mismatch[least].tv, left[least]),
+        "shortfall_pool_distance": exactly(best[4096].tv, best[4096].tv_low),
+        "spread_gain": exactly(spread_gain),
+    },
+    profile=profile,
+    settings={"seed": seed, "alpha": alpha, "beta": beta, "scale": scale},
+)
+
+# %% tags=["nbval-ignore-output"]
+provenance()

@@ -1,0 +1,235 @@
+"""Random-utility models of the three tail geometries, with noise of any continuous law.
+
+Paper Table 1. In a coordinate T of its own each geometry is a function of the score plus noise
+whose law is the same for every candidate:
+
+| geometry | utility | T(x) | T(X_s) |
+|---|---|---|---|
+| Gumbel | X_s = eta(s) + eps | x | eta(s) + eps |
+| Frechet | X_s = rho(s) Z, Z > 0 | log x | log rho(s) + log Z |
+| Weibull | X_s = x_F - q(s) W, W > 0 | -log(x_F - x) | -log q(s) - log W |
+
+T increases, so that it does not change who wins: all three are one model, ``index + noise``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from ..links import check_scores
+from .likelihood import Array, Integers
+from .sampling import block_sizes
+
+if TYPE_CHECKING:
+    from scipy.stats._distn_infrastructure import rv_continuous_frozen
+
+    Noise = rv_continuous_frozen[Any]
+
+Geometry = Literal["gumbel", "frechet", "weibull"]
+
+
+@dataclass(frozen=True, eq=False)
+class IndexModel:
+    """Independent utilities T(X_j) = index_j + noise_j; made by the three functions below.
+
+    Attributes:
+        geometry: which coordinate T.
+        index: eta, log rho or -log q of each entry, shape ``(entries,)``.
+        noise: frozen scipy law of eps, Z or W.
+        counts: how many candidates an entry stands for, shape ``(entries,)``.
+        endpoint: x_F of the Weibull geometry; infinity in the other two.
+    """
+
+    geometry: Geometry
+    index: Array
+    noise: Noise
+    counts: Integers
+    endpoint: float
+
+    @property
+    def candidates(self) -> int:
+        """Number of candidates, counts included."""
+        return int(self.counts.sum())
+
+    def noise_survival(self, t: Array) -> Array:
+        """P(T-noise > t), accurate where it is small."""
+        if self.geometry == "weibull":
+            return np.asarray(self.noise.cdf(_exp(-t)))
+        return np.asarray(self.noise.sf(_exp(t) if self.geometry == "frechet" else t))
+
+    def noise_log_survival(self, t: Array) -> Array:
+        """Logarithm of :meth:`noise_survival`."""
+        if self.geometry == "weibull":
+            return np.asarray(self.noise.logcdf(_exp(-t)))
+        return np.asarray(self.noise.logsf(_exp(t) if self.geometry == "frechet" else t))
+
+    def noise_log_cdf(self, t: Array) -> Array:
+        """Logarithm of P(T-noise <= t)."""
+        if self.geometry == "weibull":
+            return np.asarray(self.noise.logsf(_exp(-t)))
+        return np.asarray(self.noise.logcdf(_exp(t) if self.geometry == "frechet" else t))
+
+    def noise_log_density(self, t: Array) -> Array:
+        """Log-density of the noise in the coordinate T."""
+        if self.geometry == "gumbel":
+            return np.asarray(self.noise.logpdf(t))
+        sign = 1.0 if self.geometry == "frechet" else -1.0
+        return np.asarray(self.noise.logpdf(_exp(sign * t))) + sign * t
+
+    def noise_level(self, survival: Array) -> Array:
+        """The t at which :meth:`noise_survival` has this value."""
+        with np.errstate(divide="ignore"):
+            if self.geometry == "weibull":
+                return -np.log(self.noise.ppf(survival))
+            x = np.asarray(self.noise.isf(survival))
+            return np.log(x) if self.geometry == "frechet" else x
+
+    def noise_support(self) -> tuple[float, float]:
+        """Ends of the noise's support in the coordinate T."""
+        low, high = (float(end) for end in self.noise.support())
+        with np.errstate(divide="ignore"):
+            if self.geometry == "frechet":
+                return float(np.log(low)), float(np.log(high))
+            if self.geometry == "weibull":
+                return float(-np.log(high)), float(-np.log(low))
+        return low, high
+
+
+def translation_model(
+    eta: npt.ArrayLike, noise: Noise, counts: npt.ArrayLike | None = None
+) -> IndexModel:
+    """Gumbel-type indexing, X = eta + noise.
+
+    Args:
+        eta: eta(s) of each candidate, shape ``(entries,)``.
+        noise: continuous frozen law, for instance ``scipy.stats.gumbel_r()``.
+        counts: candidates that share each entry's eta; one each by default.
+
+    Raises:
+        ValueError: for entries that are not finite, fewer than two candidates, counts below 1, or
+            noise that is no frozen continuous law of scipy's.
+    """
+    return _model("gumbel", eta, noise, counts)
+
+
+def scaling_model(
+    rho: npt.ArrayLike, noise: Noise, counts: npt.ArrayLike | None = None
+) -> IndexModel:
+    """Frechet-type indexing, X = rho Z with Z > 0.
+
+    Args:
+        rho: positive scale rho(s) of each candidate, shape ``(entries,)``.
+        noise: law of Z on positive numbers, for instance ``scipy.stats.invweibull(alpha)``, which
+            is scipy's name for the Frechet law.
+        counts: candidates that share each entry's rho; one each by default.
+
+    Raises:
+        ValueError: as :func:`translation_model` does, and for a rho or a noise below 0.
+    """
+    return _model("frechet", _log_of(rho, "rho"), noise, counts)
+
+
+def shortfall_model(
+    shortfall: npt.ArrayLike,
+    noise: Noise,
+    counts: npt.ArrayLike | None = None,
+    endpoint: float = 1.0,
+) -> IndexModel:
+    """Weibull-type indexing, X = x_F - q W with W > 0.
+
+    Args:
+        shortfall: positive scale q(s) of each candidate, 1 - s for cosines; shape ``(entries,)``.
+        noise: law of W on positive numbers, for instance ``scipy.stats.weibull_min(beta)``.
+        counts: candidates that share each entry's q; one each by default.
+        endpoint: x_F; 1 is the cosine's.
+
+    Raises:
+        ValueError: as :func:`translation_model` does, and for a q or a noise below 0.
+    """
+    if not np.isfinite(endpoint):
+        raise ValueError(f"endpoint must be finite, got {endpoint}")
+    return _model("weibull", -_log_of(shortfall, "shortfall"), noise, counts, endpoint)
+
+
+def sample_utilities(model: IndexModel, repetitions: int, seed: int = 0) -> Array:
+    """Draw utilities X in their own units.
+
+    Args:
+        model: the candidates.
+        repetitions: independent draws of all utilities.
+        seed: of numpy's generator.
+
+    Returns:
+        Shape ``(repetitions, candidates)``, entries repeated by their counts. A Weibull utility
+        whose shortfall is below the spacing of doubles at x_F is rounded to x_F.
+    """
+    drawn = _draw(model, repetitions, np.random.default_rng(seed))
+    return model.endpoint + drawn if model.geometry == "weibull" else drawn
+
+
+def simulate_winners(model: IndexModel, repetitions: int, seed: int = 0) -> Integers:
+    """Draw winners, in blocks that bound the memory.
+
+    Args:
+        model: the candidates.
+        repetitions: independent choices.
+        seed: of numpy's generator.
+
+    Returns:
+        Index of the candidate with the largest utility, shape ``(repetitions,)``.
+    """
+    rng = np.random.default_rng(seed)
+    blocks = block_sizes(repetitions, model.candidates)
+    return np.concatenate([_draw(model, size, rng).argmax(axis=1) for size in blocks])
+
+
+def _draw(model: IndexModel, repetitions: int, rng: np.random.Generator) -> Array:
+    """Utilities; in the Weibull geometry less the endpoint, which keeps small shortfalls apart."""
+    index = np.repeat(model.index, model.counts)
+    noise = np.asarray(model.noise.rvs(size=(repetitions, index.size), random_state=rng))
+    if model.geometry == "gumbel":
+        return index + noise
+    return np.exp(index) * noise if model.geometry == "frechet" else -np.exp(-index) * noise
+
+
+def _model(
+    geometry: Geometry,
+    index: npt.ArrayLike,
+    noise: Noise,
+    counts: npt.ArrayLike | None,
+    endpoint: float = np.inf,
+) -> IndexModel:
+    eta = np.atleast_1d(np.asarray(index, dtype=np.float64))
+    many = np.ones(eta.shape, dtype=np.int64) if counts is None else np.asarray(counts)
+    if eta.ndim != 1 or many.shape != eta.shape:
+        raise ValueError(f"entries of shape {eta.shape} and counts of shape {many.shape}")
+    if not np.issubdtype(many.dtype, np.integer) or (many < 1).any():
+        raise ValueError("counts must be integers of at least 1")
+    # One entry with a count of two or more is a choice too.
+    check_scores(np.repeat(eta, 2) if many.sum() > 1 else eta)
+    if not isinstance(getattr(noise, "dist", None), stats.rv_continuous):
+        raise ValueError(
+            f"noise must be a frozen continuous law such as scipy.stats.norm(), got {noise!r}"
+        )
+    if geometry != "gumbel" and noise.support()[0] < 0:
+        raise ValueError(f"the {geometry} geometry needs noise on positive numbers")
+    return IndexModel(geometry, eta, noise, many.astype(np.int64), endpoint)
+
+
+def _log_of(values: npt.ArrayLike, name: str) -> Array:
+    array = np.asarray(values, dtype=np.float64)
+    if not (np.isfinite(array) & (array > 0)).all():
+        bad = array[~(np.isfinite(array) & (array > 0))].flat[0]
+        raise ValueError(f"{name} must be positive and finite, got {bad:g}")
+    return np.log(array)
+
+
+def _exp(t: Array) -> Array:
+    """Exponential, without a warning where the far end of a coordinate overflows to infinity."""
+    with np.errstate(over="ignore"):
+        return np.exp(t)
