@@ -11,6 +11,9 @@ RESULTS = paths.results() / "quick.csv"
 LOSSES = ("infonce", "weince")
 # Notebooks that write records, with the seeds of the InfoNCE encoders they look at.
 NOTEBOOKS = {
+    "01_plackett_luce": (),
+    "02_extreme_values": SEEDS,
+    "03_link_functions": (),
     "04_misspecification": SEEDS[:1],
     "05_weince_loss": SEEDS[:1],
     "08_tail_evidence": SEEDS,

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from ..links import Array, frechet_link, gumbel_link, weibull_link
-from .style import DATA_COLOUR, LOSS_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, style
+from .style import DATA_COLOUR, DOMAIN_COLOURS, LOSS_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, style
 
 _LINES = ("-", "--", ":", "-.")
 

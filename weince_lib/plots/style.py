@@ -34,7 +34,7 @@ LOSS_NAMES = {
     "weince-custom": "WEINCE (custom)",
     "weibit": "Weibit (λ = 1)",
 }
-#: Domains of attraction, in Table 1's order; Gumbel and Weibull have the colour of the loss they lead to.
+#: Domains of attraction, in Table 1's order; two have the colour of the loss they lead to.
 DOMAIN_COLOURS = {
     "Gumbel": LOSS_COLOURS["infonce"],
     "Fréchet": "#E69F00",
