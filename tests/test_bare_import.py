@@ -30,6 +30,7 @@ for name in BLOCKED:
 
 import torch
 import weince_lib
+import weince_lib.choice, weince_lib.evt, weince_lib.links
 
 torch.manual_seed(0)
 z0, z1 = torch.randn(2, 20, 5).requires_grad_()

@@ -31,12 +31,16 @@ plt.show()
 #
 # | notebook | paper | what runs there | quick profile, two cores |
 # |---|---|---|---|
+# | [01_plackett_luce](01_plackett_luce.ipynb) | §2.1 | softmax from Gumbel noise; InfoNCE as the likelihood of a choice; scores recovered from winners and rankings | half a minute |
+# | [02_extreme_values](02_extreme_values.ipynb) | §2.2.1, App. A | three limits for maxima and how fast; candidates that are not alike; the sphere | a minute, after four runs of 06 |
+# | [03_link_functions](03_link_functions.ipynb) | §2.2.2–2.2.3, Table 1, App. B, C.3 | the link of each tail, exactly; what a wrong one costs at every temperature | a minute |
+# | [04_misspecification](04_misspecification.ipynb) | App. C.1, Figure 5 | the noise floor of a wrong link; intervals that know about it | a minute, after one run of 06 |
 # | [05_weince_loss](05_weince_loss.ipynb) | §3, Algorithm 1 | the loss step by step on a real batch; both limits; gradient; can the evidence say no? | two minutes |
 # | [06_train_vision](06_train_vision.ipynb) | §4.1, App. F | one SimCLR run from images to evaluated features; every setting a parameter | a minute |
 # | [08_tail_evidence](08_tail_evidence.ipynb) | §2.3.1, Figure 3 | peaks over threshold on frozen encoders | a minute, after four runs of 06 |
 # | [11_tables](11_tables.ipynb) | Tables 2, 3 | ours beside the paper's | seconds |
 #
-# Later notebooks take the numbers between: 01–04 the theory, 07 sentences, 09–10 link selection and gradient
+# Later notebooks take the numbers between: 07 sentences, 09–10 link selection and gradient
 # allocation, 12 what drives the gain.
 #
 # | profile | where | what |
