@@ -85,9 +85,7 @@ class Design:
         x = []
         for chosen in coordinates:
             if isinstance(chosen, str) and chosen not in COORDINATES:
-                raise ValueError(
-                    f"unknown coordinate {chosen!r}; known: {', '.join(COORDINATES)}"
-                )
+                raise ValueError(f"unknown coordinate {chosen!r}; known: {', '.join(COORDINATES)}")
             function = COORDINATES[chosen] if isinstance(chosen, str) else chosen
             values = function(bank.scores)
             # Relative to the winner: its logit is then 0 for every theta.
@@ -190,13 +188,13 @@ class LinkFit:
 
     @property
     def temperature(self) -> float:
-        """tau = 1 / sum(theta); infinite where all weights are 0."""
+        """Tau = 1 / sum(theta); infinite where all weights are 0."""
         total = float(self.theta.sum())
         return 1.0 / total if total > 0.0 else math.inf
 
     @property
     def blend(self) -> Array:
-        """theta / sum(theta): (1 - lambda, lambda) for H1; NaN where all weights are 0."""
+        """Theta / sum(theta): (1 - lambda, lambda) for H1; NaN where all weights are 0."""
         total = float(self.theta.sum())
         return self.theta / total if total > 0.0 else np.full_like(self.theta, math.nan)
 

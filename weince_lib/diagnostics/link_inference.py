@@ -45,9 +45,9 @@ class GainTest:
 
     @property
     def ratio(self) -> Interval:
-        """exp of the mean gain: the geometric mean ratio of the winners' probabilities."""
+        """Exp of the mean gain: the geometric mean ratio of the winners' probabilities."""
         i = self.interval
-        return Interval(*(math.exp(x) for x in (i.mean, i.low, i.high)), i.n)
+        return Interval(math.exp(i.mean), math.exp(i.low), math.exp(i.high), i.n)
 
 
 def gain_test(per_batch: npt.ArrayLike, *, repetitions: int = 1999, seed: int = 0) -> GainTest:
@@ -63,9 +63,7 @@ def gain_test(per_batch: npt.ArrayLike, *, repetitions: int = 1999, seed: int = 
     """
     gains = np.asarray(per_batch, dtype=np.float64)
     if gains.ndim != 1 or len(gains) < 2 or not np.isfinite(gains).all():
-        raise ValueError(
-            f"a test over batches needs the finite means of two or more, got {gains}"
-        )
+        raise ValueError(f"a test over batches needs the finite means of two or more, got {gains}")
     draw = np.random.default_rng(seed)
     resampled = draw.choice(gains, size=(repetitions, len(gains))).mean(axis=1)
     low, high = np.quantile(resampled, (0.025, 0.975))
@@ -112,7 +110,7 @@ def wild_bootstrap_p(gains: npt.ArrayLike, *, repetitions: int = 1999, seed: int
 
 
 def _t(x: Array) -> Array:
-    """t statistics of the rows; 0 for rows of zeros, infinite for equal entries."""
+    """T statistics of the rows; 0 for rows of zeros, infinite for equal entries."""
     mean, spread = x.mean(axis=1), x.std(axis=1, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = mean * math.sqrt(x.shape[1]) / spread
@@ -147,9 +145,7 @@ def boundary_p(statistic: float) -> float:
     return 1.0 if statistic <= 0.0 else 0.5 * float(stats.chi2.sf(statistic, df=1))
 
 
-def likelihood_ratio(
-    bank: ChoiceBank, *, repetitions: int = 199, seed: int = 0
-) -> RatioTest:
+def likelihood_ratio(bank: ChoiceBank, *, repetitions: int = 199, seed: int = 0) -> RatioTest:
     """Likelihood-ratio test of H0, with its parametric bootstrap (paper D.5).
 
     Both p-values take anchors as independent and H0's link as exactly true: they test the link's
@@ -229,7 +225,7 @@ def simulate_sums(
 def bootstrap_blend(
     bank: ChoiceBank, *, repetitions: int = 999, confidence: float = 0.95, seed: int = 0
 ) -> Interval:
-    """lambda of H1 with the percentile interval of a bootstrap over batches.
+    """Lambda of H1 with the percentile interval of a bootstrap over batches.
 
     Args:
         bank: the choices H1 is fitted to.

@@ -42,7 +42,7 @@ class ProfileEstimate:
 
 
 def profile_blend(bank: ChoiceBank, *, confidence: float = 0.95) -> ProfileEstimate:
-    """lambda of H1 with its profile interval in [0, 1].
+    """Lambda of H1 with its profile interval in [0, 1].
 
     Args:
         bank: the choices it is fitted to.

@@ -8,7 +8,7 @@ without having an endpoint there, and temperatures that differ between anchors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,7 +46,9 @@ class LinkSelection:
 
 
 def halves(bank: ChoiceBank) -> tuple[ChoiceBank, ChoiceBank]:
-    """Held-in and held-out batches: even and odd ones. (The paper does not give its division.)
+    """Held-in and held-out batches: even and odd ones.
+
+    The paper does not say how it divides them.
 
     Raises:
         ValueError: for fewer than four batches: two held-out ones are the least a test needs.
@@ -131,10 +133,11 @@ def _weighted(*coordinates: str) -> Callable[[ChoiceBank], Fitted]:
 
 
 def _power(held_in: ChoiceBank) -> Fitted:
-    found = fit_power(held_in, confidence=None)
+    found = fit_power(held_in)
     coordinate = power_coordinate(found.value)
+    parameters = {"temperature": found.fit.temperature, "exponent": found.value}
     return (
-        {"temperature": found.fit.temperature, "exponent": found.value},
+        parameters | {"exponent low": found.low, "exponent high": found.high},
         lambda bank: Design(bank, (coordinate,)).log_probability(found.fit.theta),
     )
 
@@ -145,17 +148,17 @@ def _own_temperature(*coordinates: str) -> Callable[[ChoiceBank], Fitted]:
         parameters = {"temperature": found.fit.temperature, "kappa": own.kappa}
         if len(coordinates) > 1:
             parameters["weight of shortfall"] = float(found.fit.blend[1])
-        return parameters, lambda bank: (
-            Design(bank, coordinates, own.factor(bank)).log_probability(found.fit.theta)
+        return parameters, lambda bank: Design(bank, coordinates, own.factor(bank)).log_probability(
+            found.fit.theta
         )
 
     return fit
 
 
 #: Links by name, the softmax first: each maps held-in choices to a fitted link. ``blend`` is H1.
-#: ``endpoint`` is the Weibull link alone (lambda = 1). ``power`` and ``cubic`` can be sharper at the
-#: top without an endpoint; ``anchor`` lets the temperature depend on the anchor. ``heavy-tail`` ones
-#: are the ablation of D.6: in the shortfall's place, alone, and added to H1.
+#: ``endpoint`` is the Weibull link alone (lambda = 1). ``power`` and ``cubic`` can be sharper at
+#: the top without an endpoint; ``anchor`` lets the temperature depend on the anchor. Those with
+#: ``heavy-tail`` are the ablation of D.6: in the shortfall's place, alone, and added to H1.
 LINKS: dict[str, Callable[[ChoiceBank], Fitted]] = {
     "softmax": _weighted("identity"),
     "blend": _weighted("identity", "shortfall"),

@@ -1,10 +1,10 @@
 """The log-partition function of H1 around a point, tabulated, so that many refits cost little.
 
 For candidates with coordinates x_j = (s_j, -log(1 - s_j)) the log-likelihood of winners is, per
-anchor, theta . mean(x_winner) - A(theta) with A the mean of log sum_j exp(theta . x_j). Resampled or
-simulated winners change the first term alone. A is smooth and convex; a polynomial in two
-variables through Chebyshev points of a box of some standard errors around the fit agrees with it to
-many digits (``tests/diagnostics/test_link_inference.py`` compares refits with exact ones).
+anchor, theta . mean(x_winner) - A(theta) with A the mean of log sum_j exp(theta . x_j). Resampled
+or simulated winners change the first term alone. A is smooth and convex; a polynomial in two
+variables through Chebyshev points of a box of some standard errors around the fit agrees with it
+to many digits (``tests/diagnostics/test_link_inference.py`` compares refits with exact ones).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class LogPartition:
 
     @staticmethod
     def coordinates(bank: ChoiceBank) -> tuple[Array, Array]:
-        """s and -log(1 - s), each of shape ``(all anchors, candidates)``."""
+        """S and -log(1 - s), each of shape ``(all anchors, candidates)``."""
         flat = bank.scores.reshape(-1, bank.scores.shape[-1])
         return COORDINATES["identity"](flat), COORDINATES["shortfall"](flat)
 
@@ -148,7 +148,9 @@ class LogPartition:
     def _partition(self, mean: Array, theta: Array) -> tuple[Array, Array, Array]:
         """A, its gradient and its Hessian at one theta per set."""
         u = (theta - self.centre) / self.half
-        powers = [[_basis(u[:, c], order) / self.half[c] ** order for order in range(3)] for c in (0, 1)]
+        powers = [
+            [_basis(u[:, c], order) / self.half[c] ** order for order in range(3)] for c in (0, 1)
+        ]
 
         def at(i: int, j: int) -> Array:
             return np.asarray(np.einsum("si,sij,sj->s", powers[0][i], mean, powers[1][j]))
@@ -160,7 +162,7 @@ class LogPartition:
 
 
 def _basis(u: Array, order: int) -> Array:
-    """Chebyshev polynomials 0..DEGREE at u, or their derivatives, shape ``(points, DEGREE + 1)``."""
+    """Chebyshev polynomials 0 to DEGREE or their derivatives, shape ``(points, DEGREE + 1)``."""
     unit = np.eye(DEGREE + 1)
     derived = chebyshev.chebder(unit, order, axis=1) if order else unit
     return np.asarray(chebyshev.chebvander(u, DEGREE - order) @ derived.T)
