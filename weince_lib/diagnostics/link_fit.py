@@ -34,6 +34,11 @@ MAX_STEPS = 60
 #: A weight beyond it (a temperature of 1e-6) is on its way to infinity.
 LARGEST = 1e6
 
+UNBOUNDED = (
+    "no temperature above 0 maximises the likelihood: (nearly) every winner has the highest score "
+    "of its candidates; use more anchors or more candidates"
+)
+
 Coordinate = Callable[[Array], Array]
 
 #: Score coordinates by name. ``heavy-tail`` is a power law in the distance from the lower bound
@@ -217,6 +222,8 @@ def fit_link(design: Design, start: Array | None = None) -> LinkFit:
             all losers; more anchors or more candidates are the mend.
     """
     k = len(design.relative)
+    if any(bool((x <= 0.0).all()) for x in design.relative):
+        raise ValueError(UNBOUNDED)
     for size in range(k, -1, -1):
         for chosen in itertools.combinations(range(k), size):
             theta = _maximum(design, chosen, start)
@@ -229,10 +236,7 @@ def fit_link(design: Design, start: Array | None = None) -> LinkFit:
             gain = np.maximum(gradient, 0.0) ** 2 / curvature
             if (gain[others] < SETTLED).all():
                 return LinkFit(theta, value * design.anchors, design.anchors)
-    raise ValueError(
-        "no temperature above 0 maximises the likelihood: (nearly) every winner has the highest "
-        "score of its candidates; use more anchors or more candidates"
-    )
+    raise ValueError(UNBOUNDED)
 
 
 def _maximum(design: Design, chosen: tuple[int, ...], start: Array | None) -> Array | None:

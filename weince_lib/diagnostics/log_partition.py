@@ -3,8 +3,8 @@
 For candidates with coordinates x_j = (s_j, -log(1 - s_j)) the log-likelihood of winners is, per
 anchor, theta . mean(x_winner) - A(theta) with A the mean of log sum_j exp(theta . x_j). Resampled
 or simulated winners change the first term alone. A is smooth and convex; a polynomial in two
-variables through Chebyshev points of a box of some standard errors around the fit agrees with it
-to many digits (``tests/diagnostics/test_link_inference.py`` compares refits with exact ones).
+variables through Chebyshev points, in a box of some standard errors along the axes in which the
+weights are uncorrelated, agrees with it to many digits (``tests/diagnostics/test_link_inference.py`` compares refits with exact ones).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from numpy.polynomial import chebyshev
 from .choice_bank import Array, ChoiceBank
 from .link_fit import COORDINATES, Design
 
-#: Degree of the polynomial in either weight, and half-width of the box in standard errors.
-DEGREE = 6
-REACH = 7.0
+#: Degree of the polynomial in either variable, and half-width of the box in standard errors.
+DEGREE = 7
+REACH = 6.0
 STEPS = 60
 
 
@@ -43,13 +43,13 @@ class LogPartition:
 
     Attributes:
         centre: of the box, shape ``(2,)``.
-        half: half-widths of the box, shape ``(2,)``.
+        axes: theta = centre + axes @ u with u in the square [-1, 1]^2, shape ``(2, 2)``.
         coefficients: Chebyshev coefficients, shape ``(batches, DEGREE + 1, DEGREE + 1)``.
         batch_sums: mean coordinates of each batch's winners, shape ``(batches, 2)``.
     """
 
     centre: Array
-    half: Array
+    axes: Array
     coefficients: Array
     batch_sums: Array
 
@@ -72,25 +72,24 @@ class LogPartition:
         design = Design(bank, ("identity", "shortfall"))
         centre = np.asarray(centre, dtype=np.float64)
         _, _, hessian = design.derivatives(centre)
-        covariance = np.linalg.inv(-hessian) / bank.anchors
+        bread = np.linalg.inv(-hessian)
+        covariance = bread / bank.anchors
         if clusters:
-            bread = np.linalg.inv(-hessian)
             meat = np.cov(design.batch_scores(centre).T) / bank.batches
-            covariance = np.maximum(np.diag(bread @ meat @ bread), np.diag(covariance))
-            half = REACH * np.sqrt(covariance)
-        else:
-            half = REACH * np.sqrt(np.diag(covariance))
+            # With few batches theirs can be singular; the sum of both covers either.
+            covariance = covariance + bread @ meat @ bread
+        axes = REACH * np.linalg.cholesky(covariance)
         nodes = chebyshev.chebpts1(DEGREE + 1)
         winner = np.stack([COORDINATES[n](bank.scores[..., 0]) for n in ("identity", "shortfall")])
         values = np.empty((bank.batches, DEGREE + 1, DEGREE + 1))
         for i, u in enumerate(nodes):
             for j, v in enumerate(nodes):
-                theta = centre + half * np.array([u, v])
+                theta = centre + axes @ np.array([u, v])
                 along = np.einsum("c,cba->ba", theta, winner)
                 values[:, i, j] = (along - design.log_probability(theta)).mean(axis=1)
         inverse = np.linalg.inv(chebyshev.chebvander(nodes, DEGREE))
         coefficients = np.einsum("iu,buv,jv->bij", inverse, values, inverse)
-        return cls(centre, half, coefficients, winner.mean(axis=2).T)
+        return cls(centre, axes, coefficients, winner.mean(axis=2).T)
 
     def maximise(
         self, sums: Array, *, free: tuple[bool, bool] = (True, True), weights: Array | None = None
@@ -132,13 +131,13 @@ class LogPartition:
                 hessian[:, c, :] = hessian[:, :, c] = 0.0
                 hessian[:, c, c] = 1.0
             step = np.linalg.solve(hessian, wanted[..., None])[..., 0]
-            # The polynomial means nothing outside its box.
-            theta = np.clip(theta + step, self.centre - self.half, self.centre + self.half)
-            theta = np.where(free, theta, 0.0)
-            if float(np.abs(step / self.half).max(initial=0.0)) < 1e-10:
+            # The polynomial means nothing outside its box: what leaves it stops at its edge.
+            theta = np.where(free, theta + step, 0.0)
+            reach = np.abs(self._inside(theta)).max(axis=1, keepdims=True)
+            theta = np.where(reach > 1.0, theta - step * (1.0 - 0.9 / reach), theta)
+            if float(np.abs(step).max(initial=0.0)) < 1e-9 * float(np.abs(self.axes).max()):
                 break
-        edge = np.abs(theta - self.centre) >= self.half * (1.0 - 1e-9)
-        if (edge & free).any():
+        if (np.abs(self._inside(theta)) > 1.0).any():
             raise ValueError(
                 f"a refit left the box of {REACH:g} standard errors around {self.centre}; the bank "
                 "is too small for resampling, use more batches"
@@ -147,18 +146,21 @@ class LogPartition:
 
     def _partition(self, mean: Array, theta: Array) -> tuple[Array, Array, Array]:
         """A, its gradient and its Hessian at one theta per set."""
-        u = (theta - self.centre) / self.half
-        powers = [
-            [_basis(u[:, c], order) / self.half[c] ** order for order in range(3)] for c in (0, 1)
-        ]
+        u = self._inside(theta)
+        powers = [[_basis(u[:, c], order) for order in range(3)] for c in (0, 1)]
 
         def at(i: int, j: int) -> Array:
             return np.asarray(np.einsum("si,sij,sj->s", powers[0][i], mean, powers[1][j]))
 
-        gradient = np.stack([at(1, 0), at(0, 1)], axis=1)
+        inverse = np.linalg.inv(self.axes)
+        gradient = np.stack([at(1, 0), at(0, 1)], axis=1) @ inverse
         cross = at(1, 1)
         hessian = np.stack([at(2, 0), cross, cross, at(0, 2)], axis=1).reshape(-1, 2, 2)
-        return at(0, 0), gradient, hessian
+        return at(0, 0), gradient, inverse.T @ hessian @ inverse
+
+    def _inside(self, theta: Array) -> Array:
+        """Weights as variables of the square."""
+        return np.asarray(np.linalg.solve(self.axes, (theta - self.centre).T).T)
 
 
 def _basis(u: Array, order: int) -> Array:
