@@ -64,8 +64,10 @@ def test_pools_are_nested_random_and_repeatable():
         assert len(set(row)) == 12
         assert set(row) <= set(source)
     # Each of 19 negatives is in a pool of 5 with the same probability: 240 anchors, mean 63.
-    share = np.mean([np.isin(bank.scores[0, 0, 1:], bank.pool(5, seed=s).scores[0, 0]) for s in
-                     range(400)], axis=0)
+    share = np.mean(
+        [np.isin(bank.scores[0, 0, 1:], bank.pool(5, seed=s).scores[0, 0]) for s in range(400)],
+        axis=0,
+    )
     assert np.abs(share - 5 / 19).max() < 5 * np.sqrt(5 / 19 * 14 / 19 / 400)
 
 

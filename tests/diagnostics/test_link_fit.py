@@ -151,7 +151,8 @@ def test_blend_profile_ends_where_the_likelihood_has_fallen_by_half_chi2():
     best = found.fit.log_likelihood
     for lam in (found.low, found.high):
         profile = optimize.minimize_scalar(
-            lambda tau, lam=lam: -loop_likelihood(bank, lam, tau), bounds=(0.05, 3),
+            lambda tau, lam=lam: -loop_likelihood(bank, lam, tau),
+            bounds=(0.05, 3),
             method="bounded",
         )
         assert 2 * (best + profile.fun) == pytest.approx(3.841459, abs=0.02)

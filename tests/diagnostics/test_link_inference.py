@@ -141,11 +141,14 @@ def test_size_at_five_percent_when_the_softmax_is_true():
 
 def test_held_out_test_keeps_its_size_and_both_have_power():
     # Under H0 a fitted blend can only lose held-out likelihood: fewer rejections than 5 %.
-    size = sum(select_link(bank_of_blend(0.0, seed=s), repetitions=9).gain.p_t < 0.05
-               for s in range(60))
+    size = sum(
+        select_link(bank_of_blend(0.0, seed=s), repetitions=9).gain.p_t < 0.05 for s in range(60)
+    )
     assert size <= 9  # probability 5e-4 at a true size of 5 %
-    power = [select_link(bank_of_blend(0.6, seed=s, batches=16, anchors=60), repetitions=9)
-             for s in range(6)]
+    power = [
+        select_link(bank_of_blend(0.6, seed=s, batches=16, anchors=60), repetitions=9)
+        for s in range(6)
+    ]
     assert all(found.gain.p_t < 0.05 for found in power)
     assert all(boundary_p(found.statistic) < 1e-3 for found in power)
     # 4 standard errors of the mean of six, taken from their own spread.

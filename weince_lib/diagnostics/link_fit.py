@@ -30,6 +30,7 @@ FLOOR = 1e-6
 #: A Newton step that promises less than this (nats per anchor) ends the search; the weights are
 #: then right to about 1e-7 of their standard error's scale.
 SETTLED = 1e-16
+NEARLY_SETTLED = 1e-12
 MAX_STEPS = 60
 #: A weight beyond it (a temperature of 1e-6) is on its way to infinity.
 LARGEST = 1e6
@@ -234,8 +235,10 @@ def fit_link(design: Design, start: Array | None = None) -> LinkFit:
             curvature = np.maximum(-np.diag(hessian), 1e-300)
             # What a Newton step in a weight at 0 would gain, in nats per anchor.
             gain = np.maximum(gradient, 0.0) ** 2 / curvature
-            if (gain[others] < SETTLED).all():
+            if (gain[others] < NEARLY_SETTLED).all():
                 return LinkFit(theta, value * design.anchors, design.anchors)
+    if start is not None:  # it may have been far off
+        return fit_link(design)
     raise ValueError(UNBOUNDED)
 
 
@@ -248,6 +251,7 @@ def _maximum(design: Design, chosen: tuple[int, ...], start: Array | None) -> Ar
     part = design.only(index)
     inner = np.ones(len(index)) if start is None else np.asarray(start, np.float64)[index]
     value, gradient, hessian = part.derivatives(inner)
+    promised = math.inf
     for _ in range(MAX_STEPS):
         # A ridge far below the curvature: two coordinates can be collinear in small banks.
         ridge = 1e-12 * float(-np.trace(hessian)) + 1e-300
@@ -259,11 +263,14 @@ def _maximum(design: Design, chosen: tuple[int, ...], start: Array | None) -> Ar
         length = 1.0
         while length > 1e-8:
             trial = part.derivatives(inner + length * step)
-            if trial[0] >= value + 1e-4 * length * promised - 1e-15 * abs(value):
+            if trial[0] >= value + 1e-4 * length * promised - 1e-14 * (1.0 + abs(value)):
                 break
             length *= 0.5
         inner = inner + length * step
         value, gradient, hessian = trial
         if np.abs(inner).max() > LARGEST:
             return None
-    return None
+    if promised > NEARLY_SETTLED:
+        return None
+    theta[index] = inner  # as good as rounding allows
+    return theta

@@ -4,7 +4,8 @@ For candidates with coordinates x_j = (s_j, -log(1 - s_j)) the log-likelihood of
 anchor, theta . mean(x_winner) - A(theta) with A the mean of log sum_j exp(theta . x_j). Resampled
 or simulated winners change the first term alone. A is smooth and convex; a polynomial in two
 variables through Chebyshev points, in a box of some standard errors along the axes in which the
-weights are uncorrelated, agrees with it to many digits (``tests/diagnostics/test_link_inference.py`` compares refits with exact ones).
+weights are uncorrelated, agrees with it to many digits (``tests/diagnostics`` compares refits with
+exact ones).
 """
 
 from __future__ import annotations

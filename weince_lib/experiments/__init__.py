@@ -5,7 +5,8 @@ from .checks import by_profile, record_checks
 from .claims import Claim, Decision, decide_all, load_claims
 from .collect import load_reported, load_results
 from .config import AUTO, PROFILES, SEEDS, ConfigError, VisionConfig, is_own, vision_config
-from .link import LinkConfig, link_choices, link_config, run_link, run_link_epochs
+from .link import LinkConfig, link_choices, link_config, run_link
+from .link_epochs import run_link_epochs
 from .provenance import provenance
 from .store import Metric, Record, RecordError
 from .tail import TailConfig, run_tail, score_bank, tail_config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Annotated, Any, Self
 
@@ -120,7 +121,8 @@ def allocations(config: AllocationConfig, choices: ChoiceBank) -> dict[int, Allo
         )
         fitted = fit_link(Design(ChoiceBank(scores), ("identity",)))
         losses = {"infonce": infonce(tau), "weibit": weibit()}
-        losses |= {"infonce-fitted": infonce(fitted.temperature)}
+        if math.isfinite(fitted.temperature):  # winners score higher than chance
+            losses |= {"infonce-fitted": infonce(fitted.temperature)}
         losses |= {
             "weince" if name == "paper" else f"weince-{name}": weince(settings, tau)
             for name, settings in PRESETS.items()
@@ -147,14 +149,18 @@ def run_allocation(config: AllocationConfig, *, profile: str) -> Record:
     details: dict[str, Any] = {"edges": COARSE.round(3).tolist(), "sizes": {}}
     for size, found in allocations(config, choices).items():
         metrics.append(Metric(f"lost_k{size}", found.lost))
-        metrics.append(Metric(f"temperature_fitted_k{size}", found.fitted_temperature))
+        if "infonce-fitted" in found.gradient:
+            metrics.append(Metric(f"temperature_fitted_k{size}", found.fitted_temperature))
         for loss in found.gradient:
             name = f"{loss.replace('-', '_')}_k{size}"
             for short, measure in (("tv", "total variation"), ("w1", "wasserstein")):
                 i = found.distance(loss, measure)  # type: ignore[arg-type]
                 metrics.append(Metric(f"{short}_{name}", i.mean, low=i.low, high=i.high))
             metrics.append(Metric(f"below_risk_{name}", found.below_risk(loss)))
-        for name, other in (("infonce", "infonce"), ("fitted", "infonce-fitted")):
+        others = {"infonce": "infonce", "fitted": "infonce-fitted"}
+        for name, other in others.items():
+            if other not in found.gradient:
+                continue
             i = found.distance("weibit", over=other)
             metrics.append(
                 Metric(f"weibit_nearer_than_{name}_k{size}", i.mean, low=i.low, high=i.high)

@@ -19,11 +19,9 @@ from ..diagnostics.link_ablation import (
     vary_hardness,
     vary_pool,
 )
-from ..diagnostics.link_fit import Design, fit_link
 from ..diagnostics.link_inference import (
     GainTest,
     bootstrap_blend,
-    gain_test,
     likelihood_ratio,
 )
 from ..diagnostics.link_selection import (
@@ -39,10 +37,9 @@ from . import store
 from .checks import by_profile
 from .config import AUTO, Positive, VisionConfig, parse
 from .store import Metric, Record
-from .vision import labels, models_along_training, trained_model, training_images
+from .vision import labels, trained_model, training_images
 
 EXPERIMENT = "link"
-EPOCHS = "link-epochs"
 
 #: Pairs of links whose held-out gain over each other is recorded.
 DIFFERENCES = {
@@ -189,12 +186,13 @@ def run_link(config: LinkConfig, *, profile: str) -> Record:
     return store.save(
         EXPERIMENT,
         settings,
-        metrics,
-        labels=_labels(config, profile),
+        # A temperature is infinite where winners score no higher than chance under that link.
+        [m for m in metrics if math.isfinite(m.value)],
+        labels=link_labels(config, profile),
         started=started,
         details={
             "parameters": {name: dict(p) for name, p in comparison.parameters.items()},
-            "gains": {name: _test_json(test) for name, test in gains.items()},
+            "gains": {name: gain_json(test) for name, test in gains.items()},
             "simulated_ratios": ratio.simulated.round(4).tolist(),
             "cross_validation": {
                 "gains": crossed.gains.tolist(),
@@ -239,51 +237,8 @@ def _effects(ablations: dict[str, dict[str, list[AblationPoint]]]) -> list[Metri
     return metrics
 
 
-def run_link_epochs(config: LinkConfig, *, profile: str) -> Record:
-    """Link selection at epochs 0, 1, 2, 4, 8, ... and the last (Figure 9), as a record.
-
-    Args:
-        config: see :class:`LinkConfig`.
-        profile: decides which table it is collected into.
-    """
-    settings = config.canonical()
-    done = store.find(EPOCHS, settings)
-    if done is not None:
-        return done
-    started = time.time()
-    rows: list[dict[str, Any]] = []
-    images = training_images(config.encoder_run)
-    for epoch, model in models_along_training(config.encoder_run, images).items():
-        held_in, held_out = halves(link_choices(config, model))
-        design, held = (Design(half, ("identity", "shortfall")) for half in (held_in, held_out))
-        h0, h1 = fit_link(design.only((0,))), fit_link(design)
-        softmax = held.log_probability(np.array([h0.theta[0], 0.0]))
-        gain = gain_test((held.log_probability(h1.theta) - softmax).mean(axis=1))
-        blend = float(h1.blend[1])
-        rows.append(
-            {
-                "epoch": epoch,
-                # Winners of an untrained encoder may score no higher than chance.
-                "blend": blend if math.isfinite(blend) else None,
-                "gain": _test_json(gain),
-            }
-        )
-    # Replicates of one metric are numbered by epoch; epoch 0 has not been trained and is left out.
-    metrics = [Metric("gain_at_epoch", r["gain"]["mean"], replicate=r["epoch"]) for r in rows[1:]]
-    trained = [m.value for m in metrics]
-    metrics.append(Metric("least_gain_over_epochs", min(trained)))
-    metrics.append(Metric("gain_last_over_first", trained[-1] - trained[0]))
-    return store.save(
-        EPOCHS,
-        settings,
-        metrics,
-        labels=_labels(config, profile),
-        started=started,
-        details={"epochs": rows},
-    )
-
-
-def _labels(config: LinkConfig, profile: str) -> dict[str, Any]:
+def link_labels(config: LinkConfig, profile: str) -> dict[str, Any]:
+    """How tables name the record; ``"custom"`` where it is not the profile's own measurement."""
     own = labels(config.encoder_run, profile)
     standard = config == LinkConfig.of(config.encoder_run, profile)
     return own if standard else own | {"profile": "custom"}
@@ -297,7 +252,8 @@ def _slug(name: str) -> str:
     return name.replace(" + ", "_").replace(" ", "_").replace("-", "_")
 
 
-def _test_json(test: GainTest) -> dict[str, Any]:
+def gain_json(test: GainTest) -> dict[str, Any]:
+    """A gain with its interval and p-values, as a record keeps it."""
     i = test.interval
     return {
         "mean": i.mean,
