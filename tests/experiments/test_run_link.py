@@ -131,7 +131,7 @@ def test_wrong_settings_are_named(tiny, build, settings, word):
 
 def test_quick_measures_less_than_cpu(tiny):
     quick, cpu = (LinkConfig.of(tiny[0], p) for p in ("quick", "cpu"))
-    assert (quick.batches, quick.every, cpu.batches, cpu.every) == (16, 2, 32, 1)
+    assert (quick.batches, quick.every, cpu.batches, cpu.every) == (16, 4, 32, 1)
     assert cpu.batch_size == tiny[0].batch_size
     keys = {store.content_key("link", c.canonical()) for c in (quick, cpu)}
     assert len(keys) == 2

@@ -166,7 +166,7 @@ def _profile(
         return found.log_likelihood
 
     found = optimize.minimize_scalar(
-        lambda x: -log_likelihood(x), bounds=bounds, method="bounded", options={"xatol": 1e-4}
+        lambda x: -log_likelihood(x), bounds=bounds, method="bounded", options={"xatol": 1e-3}
     )
     value = float(found.x)
     best = fit(value, weights)

@@ -80,12 +80,12 @@ class LinkConfig(BaseModel):
 
     @classmethod
     def of(cls, encoder_run: VisionConfig, profile: str) -> Self:
-        """The profile's own: batches as in training; half of them and of the views in ``quick``."""
+        """The profile's own: batches as in training; ``quick`` has fewer of them and of anchors."""
         return cls(
             encoder_run=encoder_run,
             batches=by_profile(profile, quick=16, cpu=32),
             batch_size=encoder_run.batch_size,
-            every=by_profile(profile, quick=2, cpu=1),
+            every=by_profile(profile, quick=4, cpu=1),
         )
 
     def canonical(self) -> dict[str, Any]:
