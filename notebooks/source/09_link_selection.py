@@ -62,13 +62,11 @@ quick = profile == "quick" and loss == "infonce" and default and seeds == [7, 21
 # and the test should reject in 5 % of the banks; where the blend is true, $\hat\lambda$ should find it.
 
 # %%
-draw = np.random.default_rng(0)
-
-
 def bank_of_blend(lam, seed, anchors=12, tau=0.3):
     """Ten batches of anchors with 20 candidates each, winners drawn from H1."""
     s = 2 * np.random.default_rng(seed).beta(3, 2, size=(10, anchors, 20)) - 1
-    return draw_winners(ChoiceBank(s), ((1 - lam) * s - lam * np.log(1 - s)) / tau, seed=seed)
+    logits = ((1 - lam) * s - lam * np.log(1 - s)) / tau
+    return draw_winners(ChoiceBank(s), logits, seed=seed + 1_000_000)  # not the scores' own draws
 
 
 def fit_both(bank):

@@ -222,8 +222,8 @@ if quick:
     assert advantage.low > 0  # InfoNCE, tuned, is nearer the risk than Weibit, tuned
 
 # %% [markdown]
-# The temperature that explains the winners best ($\tau \approx 0.14$) lies between: well below the 0.5 of training, still flatter
-# than the risk. There the softmax's gradient is its best forecast of who wins, and it disagrees with the risk because
+# The temperature that explains the winners best lies between: well below the 0.5 of training, still flatter than the
+# risk. There the softmax's gradient is its best forecast of who wins, and it disagrees with the risk because
 # winners in this sense are *sampled* from a link, while a culprit is the *maximum*. On that footing the comparison that can
 # tell links apart is the held-out likelihood of [09](09_link_selection.ipynb).
 #

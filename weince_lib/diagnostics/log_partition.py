@@ -79,7 +79,7 @@ class LogPartition:
             meat = np.cov(design.batch_scores(centre).T) / bank.batches
             # With few batches theirs can be singular; the sum of both covers either.
             covariance = covariance + bread @ meat @ bread
-        axes = REACH * np.linalg.cholesky(covariance)
+        axes = np.asarray(REACH * np.linalg.cholesky(covariance), dtype=np.float64)
         nodes = chebyshev.chebpts1(DEGREE + 1)
         winner = np.stack([COORDINATES[n](bank.scores[..., 0]) for n in ("identity", "shortfall")])
         values = np.empty((bank.batches, DEGREE + 1, DEGREE + 1))

@@ -89,14 +89,14 @@ def allocation_curves(
                 axes.plot(x, y, "o-", ms=3, lw=1.2, color=LOSS_COLOURS[loss])
             axes.set(xscale="log")
             axes.axhline(0, color=REFERENCE_COLOUR, lw=0.8)
-        for x, label, at in (
+        for mark, label, at in (
             (trained, "as trained", 0.12),
             (fitted, "fitted to\nthe winners", 0.9),
         ):
-            left.axvline(x, color=REFERENCE_COLOUR, lw=1, ls=":")
+            left.axvline(mark, color=REFERENCE_COLOUR, lw=1, ls=":")
             left.annotate(
                 label,
-                (x, at),
+                (mark, at),
                 xycoords=("data", "axes fraction"),
                 xytext=(-4, 0),
                 textcoords="offset points",

@@ -67,7 +67,7 @@ def link_gains(
     """
     with style():
         figure, axes = plt.subplots(figsize=(PAGE_WIDTH, 0.5 + 0.3 * len(names)))
-        for y, link in enumerate(reversed(names)):
+        for y, link in enumerate(reversed(list(names))):
             i = gains[link]
             colour = _BLEND if link in endpoint else _POWER
             axes.errorbar(
@@ -79,7 +79,7 @@ def link_gains(
                 color=colour,
             )
         axes.axvline(0, color=_SOFTMAX, lw=1)
-        axes.set_yticks(range(len(names)), [names[link] for link in reversed(names)])
+        axes.set_yticks(range(len(names)), [names[link] for link in reversed(list(names))])
         axes.set(xlabel="held-out gain over softmax (nats per anchor)")
         axes.grid(axis="y", visible=False)
     return figure
