@@ -305,7 +305,8 @@ if quick:
 plt.show()
 
 # %% [markdown]
-# *Mean over encoder seeds, bands from least to largest. Purple repeats the paper's ablation and finds its pattern. Grey is
+# *Mean over encoder seeds, bands from least to largest; no weight is drawn where winners score no higher than chance
+# (then no link helps, and the gain is 0). Purple repeats the paper's ablation and finds its pattern. Grey is
 # the control: winners of a softmax. Green selects by rank.* The control climbs to $\hat\lambda = 1$ as well, with no endpoint
 # anywhere: that rise is made by the selection. Selected by rank, the blend weight hardly depends on hardness, and the
 # gain becomes **larger** with easier negatives.
