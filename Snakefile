@@ -17,6 +17,8 @@ NOTEBOOKS = {
     "04_misspecification": SEEDS[:1],
     "05_weince_loss": SEEDS[:1],
     "08_tail_evidence": SEEDS,
+    "09_link_selection": SEEDS,
+    "10_gradient_allocation": SEEDS,
 }
 # Notebooks that read the table.
 READERS = ("00_overview", "11_tables")

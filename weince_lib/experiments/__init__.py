@@ -1,34 +1,47 @@
 """Configs and profiles, the run store, claims and the notebook runner."""
 
+from .allocation import AllocationConfig, allocation_choices, allocation_config, run_allocation
 from .checks import by_profile, record_checks
 from .claims import Claim, Decision, decide_all, load_claims
 from .collect import load_reported, load_results
 from .config import AUTO, PROFILES, SEEDS, ConfigError, VisionConfig, is_own, vision_config
+from .link import LinkConfig, link_choices, link_config, run_link
+from .link_epochs import run_link_epochs
 from .provenance import provenance
 from .store import Metric, Record, RecordError
 from .tail import TailConfig, run_tail, score_bank, tail_config
-from .vision import run_vision, trained_model, training_images
+from .vision import models_along_training, run_vision, trained_model, training_images
 
 __all__ = [
     "AUTO",
     "PROFILES",
     "SEEDS",
+    "AllocationConfig",
     "Claim",
     "ConfigError",
     "Decision",
+    "LinkConfig",
     "Metric",
     "Record",
     "RecordError",
     "TailConfig",
     "VisionConfig",
+    "allocation_choices",
+    "allocation_config",
     "by_profile",
     "decide_all",
     "is_own",
+    "link_choices",
+    "link_config",
     "load_claims",
     "load_reported",
     "load_results",
+    "models_along_training",
     "provenance",
     "record_checks",
+    "run_allocation",
+    "run_link",
+    "run_link_epochs",
     "run_tail",
     "run_vision",
     "score_bank",

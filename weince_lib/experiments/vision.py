@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from filelock import FileLock
 
+from .. import files
 from ..evaluation import RECALL_KS, knn_evaluate, linear_probe, stratified_split
 from ..vision import (
     ImageSet,
@@ -21,6 +24,7 @@ from ..vision import (
     load_checkpoint,
     train,
 )
+from ..vision.training import snapshot_path
 from . import paths, store
 from .config import VisionConfig, is_own, profile_defaults, profile_stamp
 from .store import Metric, Record
@@ -70,6 +74,40 @@ def trained_model(config: VisionConfig, images: ImageSet) -> SimCLR:
     return model.eval()
 
 
+def snapshot_epochs(epochs: int) -> list[int]:
+    """Epochs whose weights a run keeps besides its last: 1, 2, 4, 8, ... below ``epochs``."""
+    return [2**k for k in range(epochs.bit_length()) if 2**k < epochs]
+
+
+def models_along_training(config: VisionConfig, images: ImageSet) -> dict[int, SimCLR]:
+    """The run's model after 0 epochs (its initial weights), 1, 2, 4, 8, ... and its last epoch.
+
+    A run that was finished before weights were kept is trained once more up to the last epoch
+    that is missing; on a CPU that gives the same weights, as an epoch's randomness depends on the
+    seed and the epoch alone.
+
+    Raises:
+        FileNotFoundError: if the run has not been finished yet.
+    """
+    last = trained_model(config, images)
+    checkpoint = store.record_path(EXPERIMENT, config.canonical()).parent / CHECKPOINT
+    epochs = snapshot_epochs(config.epochs)
+    missing = [e for e in epochs if not snapshot_path(checkpoint, e).exists()]
+    if missing:
+        with FileLock(checkpoint.parent / ".lock"), TemporaryDirectory() as folder:
+            again = Path(folder) / CHECKPOINT
+            _train(config, build_model(config, images), images, again, epochs=max(missing))
+            for epoch in missing:
+                with files.replacing(snapshot_path(checkpoint, epoch)) as aside:
+                    shutil.copy(snapshot_path(again, epoch), aside)
+    models = {0: build_model(config, images).eval()}
+    for epoch in epochs:
+        models[epoch] = build_model(config, images)
+        models[epoch].load_state_dict(load_checkpoint(snapshot_path(checkpoint, epoch))["model"])
+        models[epoch].eval()
+    return models | {config.epochs: last}
+
+
 def labels(config: VisionConfig, profile: str) -> dict[str, Any]:
     """How tables name a run. One whose settings are not its profile's own is in no table.
 
@@ -116,7 +154,6 @@ def _train_and_evaluate(
 ) -> Record:
     started = time.time()
     settings = config.canonical()
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     train_set = training_images(config)
     test_set = load_images(config, "test")
     for seed in config.split_seeds:  # what would fail after training is better known before
@@ -127,23 +164,7 @@ def _train_and_evaluate(
                 "needs as many: raise train_limit"
             )
     model = build_model(config, train_set)
-    history = train(
-        model,
-        config.build_loss(),
-        train_set.images,
-        augmentation(config.dataset),
-        TrainingSettings(
-            epochs=config.epochs,
-            batch_size=config.batch_size,
-            learning_rate=config.learning_rate,
-            weight_decay=config.weight_decay,
-            seed=config.seed,
-            precision=config.precision,
-        ),
-        checkpoint=folder / CHECKPOINT,
-        fingerprint=settings | {"data": train_set.content_hash()},
-        device=device,
-    )
+    history = _train(config, model, train_set, folder / CHECKPOINT, device=device)
     return store.save(
         EXPERIMENT,
         settings,
@@ -154,6 +175,37 @@ def _train_and_evaluate(
             "data": {"train": train_set.content_hash(), "test": test_set.content_hash()},
             "history": history,
         },
+    )
+
+
+def _train(
+    config: VisionConfig,
+    model: SimCLR,
+    images: ImageSet,
+    checkpoint: Path,
+    *,
+    epochs: int = 0,
+    device: torch.device | str | None = None,
+) -> list[dict[str, float]]:
+    """Train the run's model, or only the first so many of its epochs."""
+    return train(
+        model,
+        config.build_loss(),
+        images.images,
+        augmentation(config.dataset),
+        TrainingSettings(
+            epochs=epochs or config.epochs,
+            batch_size=config.batch_size,
+            learning_rate=config.learning_rate,
+            weight_decay=config.weight_decay,
+            seed=config.seed,
+            precision=config.precision,
+        ),
+        checkpoint=checkpoint,
+        fingerprint=config.canonical() | {"data": images.content_hash()},
+        device=device or ("cuda" if torch.cuda.is_available() else "cpu"),
+        # 1, 2, 4, ... of the whole run, so that a shorter one keeps its last epoch too.
+        snapshots=snapshot_epochs(config.epochs),
     )
 
 

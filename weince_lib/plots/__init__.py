@@ -1,9 +1,17 @@
 """One function per figure; each takes data and returns a matplotlib Figure."""
 
+from .allocation import allocation, allocation_curves
 from .calibration import gate_calibration, tail_history
 from .choice import score_recovery, winner_shares
 from .geometry import convergence, framework, spread_near_cap, wrong_link
 from .link import coordinates, evidence_over_anchors, line_fits, links
+from .link_evidence import (
+    gain_over_epochs,
+    hardness,
+    likelihood_ratio_null,
+    link_gains,
+    link_selection,
+)
 from .maxima import Points, block_sums, convergence_rates, counter_examples, trichotomy
 from .misspecification import (
     Simulated,
@@ -26,6 +34,8 @@ __all__ = [
     "PAGE_WIDTH",
     "Points",
     "Simulated",
+    "allocation",
+    "allocation_curves",
     "block_sums",
     "convergence",
     "convergence_rates",
@@ -33,9 +43,14 @@ __all__ = [
     "counter_examples",
     "evidence_over_anchors",
     "framework",
+    "gain_over_epochs",
     "gate_calibration",
+    "hardness",
     "interval_coverage",
+    "likelihood_ratio_null",
     "line_fits",
+    "link_gains",
+    "link_selection",
     "links",
     "mean_residual_life",
     "noise_floor",

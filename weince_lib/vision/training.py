@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -74,6 +74,7 @@ def train(
     checkpoint: Path | None = None,
     fingerprint: Mapping[str, Any] | None = None,
     device: torch.device | str = "cpu",
+    snapshots: Collection[int] = (),
 ) -> list[dict[str, float]]:
     """Train ``model`` in place with ``loss(z0, z1)`` and return one row of history per epoch.
 
@@ -87,6 +88,8 @@ def train(
         fingerprint: what the checkpoint must have been made with (JSON values); a checkpoint with
             another one is an error and stays untouched.
         device: where to train.
+        snapshots: epochs (counted from 1) after which the weights are also kept in a file of
+            their own beside the checkpoint, see :func:`snapshot_path`; none without a checkpoint.
 
     Returns:
         Per epoch: ``loss`` (mean over steps, nats per anchor), and for WEINCE what a
@@ -145,6 +148,10 @@ def train(
         history.append({"loss": sum(losses) / steps} | tail)
         if checkpoint is not None:
             save_checkpoint(checkpoint, stamp, model, optimizer, history)
+            if len(history) in snapshots:
+                save_checkpoint(
+                    snapshot_path(checkpoint, len(history)), stamp, model, None, history
+                )
         bar.update()
         shown = {n: v for n, v in history[-1].items() if n in ("loss", "lam", "beta", "rho")}
         bar.set_postfix({name: f"{value:.3f}" for name, value in shown.items()})
@@ -189,18 +196,23 @@ def train_step(
     return number
 
 
+def snapshot_path(checkpoint: Path, epoch: int) -> Path:
+    """Where the weights after an epoch are kept: ``epoch-003.pt`` beside the checkpoint."""
+    return checkpoint.with_name(f"epoch-{epoch:03d}.pt")
+
+
 def save_checkpoint(
     path: Path,
     stamp: str,
     model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer | None,
     history: list[dict[str, float]],
 ) -> None:
-    """Write a checkpoint, whole or not at all."""
+    """Write a checkpoint, whole or not at all; without an optimiser none can resume from it."""
     content = {
         "fingerprint": stamp,
         "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
+        "optimizer": optimizer.state_dict() if optimizer is not None else {},
         "history": history,
     }
     with files.replacing(path) as aside:

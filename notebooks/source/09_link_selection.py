@@ -1,0 +1,395 @@
+# %% [markdown]
+# # 09 · Which link explains who wins?
+#
+# *Paper: section 2.3.2, Figure 4, Appendix D (Tables 4 and 5, Figures 7 to 10).*
+#
+# A tail with an endpoint ([08](08_tail_evidence.ipynb)) is a fact about scores. This notebook asks the next
+# question: does it matter for **who wins**? Freeze an encoder. In a batch of $B$ pairs each view is an anchor, the
+# other $2B-1$ views are its candidates, and its paired view is the winner. A *link* turns the candidates' cosines into
+# winning probabilities; the better link gives the true winners more probability on batches it was not fitted to.
+#
+# We repeat the paper's test, and then ask two questions that it leaves open. Is it the **endpoint** that helps, or
+# merely a link that is steeper at the top? And do the paper's hardness ablations measure what they seem to?
+
+# %% tags=["parameters"]
+profile = "quick"
+loss = "infonce"
+preset = "paper"
+seeds = [7, 21, 63, 84]
+batches = "auto"
+sentences = False
+
+# %%
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+
+from weince_lib import plots
+from weince_lib.diagnostics.choice_bank import ChoiceBank
+from weince_lib.diagnostics.link_ablation import draw_winners
+from weince_lib.diagnostics.link_fit import Design, fit_link
+from weince_lib.diagnostics.link_inference import boundary_p, simulated_ratios
+from weince_lib.evaluation import Interval, t_interval
+from weince_lib.experiments import (
+    by_profile,
+    link_config,
+    record_checks,
+    run_link,
+    run_link_epochs,
+    run_vision,
+    vision_config,
+)
+
+runs = {seed: vision_config(profile, loss=loss, preset=preset, seed=seed) for seed in seeds}
+configs = {seed: link_config(run, profile, batches=batches) for seed, run in runs.items()}
+default = all(configs[seed] == link_config(run, profile) for seed, run in runs.items())
+quick = profile == "quick" and loss == "infonce" and default and seeds == [7, 21, 63, 84]
+
+# %% [markdown]
+# ## Two links
+#
+# $\mathcal H_0$ is the softmax, $p_{ik} \propto \exp(s_{ik}/\tau_0)$. $\mathcal H_1$ blends the shortfall coordinate in:
+#
+# $$p_{ik} \propto \exp\!\left(\frac{T_\lambda(s_{ik})}{\tau_1}\right), \qquad T_\lambda(s) = (1-\lambda)\,s + \lambda\,g(s), \qquad g(s) = -\log(1-s), \quad \lambda \in [0, 1].$$
+#
+# With $a = (1-\lambda)/\tau_1$ and $b = \lambda/\tau_1$ the logit is $a\,s + b\,g(s)$: a conditional logit with two weights
+# that are not negative. Its log-likelihood is concave, so there is one maximum, found by Newton's method with the
+# closed-form gradient $\sum_i \left(x_{ii^+} - \mathrm E_p[x_{ik}]\right)$, $x = (s, g)$.
+#
+# ## First a known answer
+#
+# Scores of no encoder; winners drawn from a link we choose. Where the softmax is true, $\hat\lambda$ should be near 0
+# and the test should reject in 5 % of the banks; where the blend is true, $\hat\lambda$ should find it.
+
+
+# %%
+def bank_of_blend(lam, seed, anchors=12, tau=0.3):
+    """Ten batches of anchors with 20 candidates each, winners drawn from H1."""
+    s = 2 * np.random.default_rng(seed).beta(3, 2, size=(10, anchors, 20)) - 1
+    logits = ((1 - lam) * s - lam * np.log(1 - s)) / tau
+    return draw_winners(ChoiceBank(s), logits, seed=seed + 1_000_000)  # not the scores' own draws
+
+
+def fit_both(bank):
+    """lambda-hat and the likelihood ratio of H1 over H0."""
+    design = Design(bank, ("identity", "shortfall"))
+    h0, h1 = fit_link(design.only((0,))), fit_link(design)
+    return h1.blend[1], max(0.0, 2 * (h1.log_likelihood - h0.log_likelihood))
+
+
+banks = by_profile(profile, quick=200, cpu=4000)
+null = np.array([fit_both(bank_of_blend(0.0, seed)) for seed in range(banks)])
+true_blend = 0.4
+found = np.array([fit_both(bank_of_blend(true_blend, seed, anchors=120))[0] for seed in range(20)])
+
+# %% [markdown]
+# The softmax sits on the **boundary** of the blended family: $\hat\lambda$ cannot fall below 0. The likelihood ratio
+# then does not follow $\chi^2_1$. Half of the time the best blend is $\hat\lambda = 0$ and the ratio is 0; otherwise it is
+# $\chi^2_1$. The law is $\tfrac12\chi^2_0 + \tfrac12\chi^2_1$, with its 5 % point at 2.706 instead of 3.841.
+
+# %%
+size = float(np.mean([boundary_p(ratio) < 0.05 for _, ratio in null]))
+naive = float((null[:, 1] > 3.841).mean())
+size_error = np.sqrt(0.05 * 0.95 / banks)
+blend_error = found.std(ddof=1) / np.sqrt(len(found))
+print(f"rejections at 5 %: boundary law {100 * size:.0f} %, chi-square law {100 * naive:.0f} %")
+print(f"true blend {true_blend}: estimated {found.mean():.2f} ± {blend_error:.2f}")
+assert abs(size - 0.05) < 4 * size_error
+assert abs(found.mean() - true_blend) < 4 * blend_error
+
+# %% [markdown]
+# The paper calibrates the ratio by a **parametric bootstrap** instead: draw winners from the fitted softmax, refit both
+# links, and count how often the ratio is as large, $p = (b+1)/(B+1)$. It should agree with the boundary law.
+
+# %%
+repetitions = by_profile(profile, quick=8000, cpu=40_000)
+example = bank_of_blend(0.0, seed=1, anchors=60)
+simulated = simulated_ratios(
+    example, fit_link(Design(example, ("identity",))), repetitions=repetitions
+)
+plots.likelihood_ratio_null(simulated)
+plt.show()
+
+# %% [markdown]
+# *Ratios under the softmax. They follow the boundary law (purple); $\chi^2_1$ (blue, dashed) gives twice the probability.*
+
+# %%
+above = {2.706: 0.05, 3.841: 0.025}
+boundary_gap, chi2_gap = {}, {}
+for point, share in above.items():
+    error = np.sqrt(share * (1 - share) / repetitions)
+    observed = (simulated > point).mean()
+    boundary_gap[point] = (observed - share) / error
+    chi2_gap[point] = (observed - 2 * share) / error
+assert max(abs(gap) for gap in boundary_gap.values()) < 4.5
+assert max(chi2_gap.values()) < -4.5
+exceed = float((simulated > 2.706).mean())
+half = 4 * np.sqrt(exceed * (1 - exceed) / repetitions)
+exceed = Interval(exceed - 0.05, exceed - 0.05 - half, exceed - 0.05 + half, repetitions)
+
+# %% [markdown]
+# ## The companion's encoders
+#
+# For each encoder seed, one bank. Even batches fit the links, odd ones judge them (the paper does not give its
+# division). The effect is the mean gain in log-probability of the winner,
+#
+# $$\bar\Delta = \frac1n \sum_{i\ \text{held out}} \log \frac{p_1(i^+ \mid s_i)}{p_0(i^+ \mid s_i)} \quad\text{nats per anchor.}$$
+#
+# Three kinds of interval appear below, and they speak about different things:
+#
+# - **anchors as units** (profile interval of $\hat\lambda$, likelihood ratio): this bank, anchors taken as independent;
+# - **batches as units** (t-test, wild bootstrap-t, bootstrap): anchors of a batch share candidates. Still *this encoder*,
+#   and batches drawn from one small data set share images, so even these are optimistic;
+# - **encoder seeds as units** (t-interval over the seeds): how it would be with another encoder trained the same way. Only
+#   this one is used for the claims.
+
+# %%
+for run in runs.values():
+    run_vision(run, profile=profile)
+records = {seed: run_link(configs[seed], profile=profile) for seed in seeds}
+
+
+def interval(record, name):
+    """A metric of one encoder with the interval its record has."""
+    metric = next(m for m in record.metrics if m.name == name)
+    return Interval(metric.value, metric.low, metric.high, 1)
+
+
+def over_seeds(name):
+    """t-interval over encoder seeds."""
+    return t_interval([record.metric(name) for record in records.values()])
+
+
+# %%
+blends = {str(seed): interval(record, "lambda_hat") for seed, record in records.items()}
+gains = {str(s): r.details["gains"]["blend"]["per_batch"] for s, r in records.items()}
+figure = plots.link_selection(blends, gains, paper_blend=(0.33, 0.50), paper_gain=(0.22, 0.36))
+if quick:
+    plots.save_figure(figure, "figure_4_link_selection")
+plt.show()
+
+# %% [markdown]
+# *Left: fitted blend weight with its profile interval (anchors as units). Right: each grey dot is one held-out batch, the
+# large dot their mean.* The direction is the paper's: the weight is above 0 and far from 1, and every encoder gains. The
+# sizes are smaller here, on a small data set and a small encoder.
+
+# %% tags=["nbval-ignore-output"]
+table_4 = pd.DataFrame(
+    {
+        seed: {
+            "τ₀": record.metric("temperature_softmax"),
+            "λ̂": record.metric("lambda_hat"),
+            "gain, held out": record.metric("held_out_gain"),
+            "gain, 5 folds": record.metric("cv_gain"),
+            "sd over folds": record.metric("cv_gain_sd"),
+            "probability ratio": record.metric("probability_ratio"),
+            "p, t-test on batches": record.metric("p_t"),
+            "p, wild bootstrap-t": record.metric("p_wild"),
+            "likelihood ratio": record.metric("likelihood_ratio"),
+            "p, parametric bootstrap": record.metric("p_bootstrap"),
+        }
+        for seed, record in records.items()
+    }
+)
+table_4.round(4)
+
+# %% [markdown]
+# *Our Table 4.* With eight held-out batches the exact sign-flip test cannot go below $2^{-8} = 0.004$; it gets there when
+# every batch gains. The parametric bootstrap cannot go below $1/(B+1)$.
+
+# %%
+summary = {
+    name: over_seeds(name)
+    for name in ("lambda_hat", "held_out_gain", "cv_gain", "probability_ratio")
+}
+largest_p = max(max(r.metric("p_t"), r.metric("p_wild")) for r in records.values())
+for name, i in summary.items():
+    print(f"{name}: {i.mean:.2f} [{i.low:.2f}, {i.high:.2f}] over {i.n} encoder seeds")
+if quick:
+    assert summary["lambda_hat"].low > 0 and summary["lambda_hat"].high < 1
+    assert summary["held_out_gain"].low > 0 and summary["cv_gain"].low > 0
+    assert largest_p < 0.05
+
+# %% [markdown]
+# ## Endpoint, or merely steeper at the top?
+#
+# A better link than the softmax need not have an endpoint. Three rivals, none of which the paper tries:
+#
+# - a **power link** on the shortfall with its exponent free, $T_\gamma(s) = \left(1 - (1-s)^\gamma\right)/\gamma$. $\gamma = 1$ is the
+#   softmax, $\gamma \to 0$ is the endpoint link. For $0 < \gamma < 1$ it is steeper at the top and *finite at the cap*. It has two
+#   parameters, as many as $\mathcal H_1$;
+# - a **cubic** coordinate $s^3$ in the shortfall's place: bounded and smooth at the cap;
+# - a **temperature of the anchor's own**, $\tau_i = \tau\, e^{\kappa (u_i - \bar u)}$ with $u_i$ the log of the mean shortfall of its nearest
+#   tenth of candidates. (One winner cannot tell an anchor's temperature; its neighbourhood can.)
+#
+# And the paper's Fréchet ablation: a heavy-tail coordinate, ours being $\log(1+s)$, in the shortfall's place, alone, and
+# added to $\mathcal H_1$.
+
+# %%
+names = {
+    "blend": "blend: s and −log(1−s)  (paper's H₁)",
+    "endpoint": "endpoint alone: −log(1−s)",
+    "power": "power of the shortfall, exponent free",
+    "cubic": "s and s³",
+    "anchor": "temperature of the anchor's own",
+    "anchor_blend": "… and the blend",
+    "heavy_tail_blend": "s and log(1+s)",
+    "heavy_tail": "heavy tail alone: log(1+s)",
+    "blend_heavy_tail": "blend and log(1+s)",
+}
+link_gains = {name: over_seeds(f"gain_{name}") for name in names}
+figure = plots.link_gains(
+    link_gains, names, endpoint=["blend", "endpoint", "anchor_blend", "blend_heavy_tail"]
+)
+if quick:
+    plots.save_figure(figure, "figure_10_links")
+plt.show()
+
+# %% [markdown]
+# *Held-out gain over the softmax, t-intervals over encoder seeds. Purple links are unbounded at the cap, green ones are
+# not.* The power link, which has no endpoint when its exponent is above 0, does as well as the paper's blend. The endpoint
+# link alone hardly beats the softmax. Temperatures that follow the anchor's neighbourhood explain nothing of it.
+
+# %%
+exponent = over_seeds("power_exponent")
+over_power, over_cubic = over_seeds("gain_blend_over_power"), over_seeds("gain_blend_over_cubic")
+beyond_anchor = over_seeds("gain_anchor_blend_over_anchor")
+for label, i in {
+    "exponent of the power link": exponent,
+    "gain of the blend over the power link": over_power,
+    "gain of the blend over the cubic": over_cubic,
+    "gain of the blend with own temperatures": beyond_anchor,
+}.items():
+    print(f"{label}: {i.mean:.2f} [{i.low:.2f}, {i.high:.2f}]")
+if quick:
+    assert exponent.low > 0 and exponent.high < 1
+    assert over_power.high < 0.02
+    assert beyond_anchor.low > 0
+
+# %% [markdown]
+# The exponent lies between 0 and 1 in every encoder, clear of both ends: winners prefer a link that is **steeper than the
+# softmax near the cap and finite at it**. So the paper's gain is real, but on these encoders it is evidence against the
+# softmax's straight line rather than evidence for an endpoint.
+#
+# ### Fréchet (Table 5)
+
+# %%
+table_5 = {
+    "in the shortfall's place": link_gains["heavy_tail_blend"],
+    "alone": link_gains["heavy_tail"],
+    "on top of the blend": over_seeds("gain_heavy_tail_on_top"),
+}
+for label, i in table_5.items():
+    print(f"gain, {label}: {i.mean:.3f} [{i.low:.3f}, {i.high:.3f}]".replace("-0.000", "0.000"))
+if quick:
+    assert all(i.mean <= 0.005 for i in table_5.values())
+
+# %% [markdown]
+# No gain anywhere, as in the paper. Alone it is worse than the softmax, and added to the blend it can only fit noise. This
+# says little about heavy tails: $\log(1+s)$ bends the wrong way near the cap, and so would any concave coordinate.
+#
+# ## Hardness: Figures 7 and 8, and a control
+#
+# The paper keeps the $K$ hardest negatives: of a fixed pool (Figure 7), or of a pool that grows (Figure 8). In both,
+# harder negatives raise $\hat\lambda$, and it reads this as the endpoint showing. But *winner plus hardest negatives* is a set
+# that **depends on who won**: a winner that would have ranked 200th is kept beside the ten nearest. The softmax keeps its
+# form on a subset only if the subset is chosen without regard to the winner (McFadden's uniform conditioning). So
+# two more curves:
+#
+# - the same selection on winners **drawn from an exact softmax** at the fitted $\tau_0$. There is no endpoint in them;
+# - selection **by rank**: the $K+1$ nearest candidates, and only anchors whose winner is one of them. An exact softmax stays
+#   one.
+
+# %%
+ablations = [record.details["ablations"] for record in records.values()]
+figure = plots.hardness(ablations)
+if quick:
+    plots.save_figure(figure, "figures_7_8_hardness")
+plt.show()
+
+# %% [markdown]
+# *Mean over encoder seeds, bands from least to largest; no weight is drawn where winners score no higher than chance
+# (then no link helps, and the gain is 0). Purple repeats the paper's ablation and finds its pattern. Grey is
+# the control: winners of a softmax. Green selects by rank.* The control climbs to $\hat\lambda = 1$ as well, with no endpoint
+# anywhere: that rise is made by the selection. Selected by rank, the blend weight hardly depends on hardness, and the
+# gain becomes **larger** with easier negatives.
+
+# %%
+effects = {
+    f"{what}_{how}": over_seeds(f"{what}_{how}")
+    for what in ("hardness_effect_blend", "hardness_effect_gain", "pool_effect_blend")
+    for how in ("winner_kept", "simulated", "by_rank")
+}
+for name, i in effects.items():
+    print(f"{name}: {i.mean:.2f} [{i.low:.2f}, {i.high:.2f}]".replace("-0.00", "0.00"))
+if quick:
+    assert effects["hardness_effect_blend_winner_kept"].low > 0
+    assert effects["pool_effect_blend_winner_kept"].low > 0
+    assert effects["pool_effect_blend_simulated"].low > 0.5  # no endpoint, and yet
+    assert effects["hardness_effect_gain_by_rank"].high < 0
+
+# %% [markdown]
+# ## Along training (Figure 9)
+#
+# The same encoders after 1, 2, 4, … epochs; 0 is an untrained one.
+
+# %%
+along = {seed: run_link_epochs(configs[seed], profile=profile) for seed in seeds}
+epochs = [record.details["epochs"] for record in along.values()]
+figure = plots.gain_over_epochs(epochs, seeds)
+if quick:
+    plots.save_figure(figure, "figure_9_epochs")
+plt.show()
+
+# %%
+least = t_interval([record.metric("least_gain_over_epochs") for record in along.values()])
+growth = t_interval([record.metric("gain_last_over_first") for record in along.values()])
+print(f"least gain after an epoch or more: {least.mean:.2f} [{least.low:.2f}, {least.high:.2f}]")
+print(
+    f"last gain minus that after one epoch: {growth.mean:.2f} [{growth.low:.2f}, {growth.high:.2f}]"
+)
+
+# %% [markdown]
+# *One line an encoder, half as many batches as above.* From the second epoch on the gain is positive, but it is not
+# constant: after one epoch there is next to none, then it grows. Even an untrained encoder shows a gain and
+# $\hat\lambda = 1$, so neither is a mark of learned geometry. Our runs are short; the paper speaks of long ones.
+
+# %% [markdown]
+# ## A public sentence encoder
+#
+# The same test on an encoder that nobody here trained (`sentences = True`, where its packages are installed).
+
+# %%
+if sentences:
+    from weince_lib.diagnostics.sentences import MissingPackageError, gloss_choices
+    from weince_lib.diagnostics.link_selection import select_link
+    from weince_lib.diagnostics.link_profile import fit_power
+
+    try:
+        glosses = gloss_choices(batches=16, batch_size=128)
+        selected = select_link(glosses)
+        gamma = fit_power(glosses)
+        print(
+            f"λ̂ {selected.h1.value:.2f}, gain {selected.gain.interval.mean:.3f}, exponent {gamma.value:.2f}"
+        )
+    except MissingPackageError as missing:
+        print(f"skipped: {missing}")
+
+# %% [markdown]
+# ## What is recorded
+
+# %%
+record = record_checks(
+    "09_link_selection",
+    {
+        "boundary_exceedance_minus_5_percent": exceed,
+        "chi2_gap_in_standard_errors": max(chi2_gap.values()),
+        "size_at_5_percent": size,
+        "largest_batch_p": largest_p,
+    },
+    profile=profile,
+    settings={"banks": banks, "repetitions": repetitions, "batches": batches, "loss": loss},
+)
+
+# %% tags=["nbval-ignore-output"]
+record.provenance

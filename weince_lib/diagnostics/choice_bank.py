@@ -1,0 +1,166 @@
+"""Choices that a frozen encoder's batches make: candidates' cosines, and which one is the positive.
+
+Paper, section 2.3.2: each anchor view of a batch faces the other 2B - 1 views, and the "winner" is
+its paired positive. The scores are those of a frozen model and are not fitted; only the link from
+scores to winning probabilities is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from .banks import ScoreBank
+
+Array = npt.NDArray[np.float64]
+
+#: How far above 1 a cosine may be by the rounding of float32.
+ABOVE_ONE = 1e-5
+
+
+@dataclass(frozen=True)
+class ChoiceBank:
+    """Cosines of every anchor's candidates, the winner's first.
+
+    Attributes:
+        scores: shape ``(batches, anchors, candidates)``, float64, cosines in [-1, 1]. Column 0 is
+            the winner's, the others are the losers' in any order.
+
+    Raises:
+        ValueError: for another shape, fewer than two candidates, or scores that are not finite or
+            are no cosines (the first is named).
+    """
+
+    scores: Array
+
+    def __post_init__(self) -> None:
+        shape = self.scores.shape
+        if len(shape) != 3 or 0 in shape or shape[2] < 2:
+            raise ValueError(
+                "scores must have shape (batches, anchors, candidates) with two candidates or "
+                f"more, got {shape}"
+            )
+        bad = ~(np.abs(self.scores) <= 1.0 + ABOVE_ONE)
+        if bad.any():
+            where = tuple(int(i) for i in np.argwhere(bad)[0])
+            raise ValueError(
+                f"scores{list(where)} is {self.scores[where]:g}, not a cosine; normalise the "
+                "embeddings, or drop rows that are not finite"
+            )
+
+    @property
+    def batches(self) -> int:
+        """Number of batches."""
+        return self.scores.shape[0]
+
+    @property
+    def anchors(self) -> int:
+        """Anchors of all batches together."""
+        return self.scores.shape[0] * self.scores.shape[1]
+
+    @property
+    def negatives(self) -> int:
+        """Losers that each anchor has."""
+        return self.scores.shape[2] - 1
+
+    def of(self, batches: Iterable[int]) -> ChoiceBank:
+        """Some of the batches, by number."""
+        return ChoiceBank(self.scores[list(batches)])
+
+    def hardest(self, count: int) -> ChoiceBank:
+        """Keep the winner and each anchor's ``count`` most similar negatives (Figure 7).
+
+        Raises:
+            ValueError: if there are not so many negatives.
+        """
+        self._check_count(count)
+        part = np.partition(self.scores[..., 1:], self.negatives - count, axis=-1)
+        return ChoiceBank(np.concatenate([self.scores[..., :1], part[..., -count:]], axis=-1))
+
+    def hardest_candidates(self, count: int) -> ChoiceBank:
+        """Choices among each anchor's ``count + 1`` most similar candidates, winner or not.
+
+        Anchors whose winner is not among them are left out. Which candidates remain then does not
+        depend on who won, and the winners of a softmax over all candidates are winners of the same
+        softmax over these. For :meth:`hardest`, which keeps the winner in any case, that is not so
+        (McFadden 1978, "Modelling the choice of residential location": uniform conditioning).
+
+        Returns:
+            The anchors of all batches as one batch, since their number differs between batches.
+
+        Raises:
+            ValueError: if there are not so many candidates, or no winner is among them.
+        """
+        self._check_count(count)
+        winner = self.scores[..., :1]
+        # Ties count for the winner: it is then one of several that could be kept.
+        kept = (self.scores[..., 1:] > winner).sum(axis=-1) <= count
+        if not kept.any():
+            raise ValueError(f"no winner is among its anchor's {count + 1} nearest candidates")
+        part = np.partition(self.scores[kept][:, 1:], self.negatives - count, axis=-1)
+        nearest = np.concatenate([self.scores[kept][:, :1], part[:, -count:]], axis=-1)
+        return ChoiceBank(nearest[None])
+
+    def pool(self, count: int, *, seed: int = 0) -> ChoiceBank:
+        """Keep the winner and ``count`` negatives of each anchor drawn at random (Figure 8).
+
+        Smaller pools of one seed are parts of the larger ones, so that a curve over the pool's
+        size is not roughened by new draws.
+
+        Raises:
+            ValueError: if there are not so many negatives.
+        """
+        self._check_count(count)
+        draw = np.random.default_rng(seed)
+        order = draw.permuted(
+            np.broadcast_to(np.arange(1, self.negatives + 1), self.scores[..., 1:].shape), axis=-1
+        )
+        chosen = np.take_along_axis(self.scores, order[..., :count], axis=-1)
+        return ChoiceBank(np.concatenate([self.scores[..., :1], chosen], axis=-1))
+
+    def with_winners(self, winners: npt.NDArray[np.intp]) -> ChoiceBank:
+        """The same candidates with other winners, for simulated choices.
+
+        Args:
+            winners: column of each anchor's new winner, shape ``(batches, anchors)``.
+        """
+        scores = self.scores.copy()
+        index = winners[..., None]
+        new = np.take_along_axis(scores, index, axis=-1)
+        np.put_along_axis(scores, index, scores[..., :1], axis=-1)
+        scores[..., :1] = new
+        return ChoiceBank(scores)
+
+    def _check_count(self, count: int) -> None:
+        if not 1 <= count <= self.negatives:
+            raise ValueError(
+                f"count must lie between 1 and the {self.negatives} negatives, got {count}"
+            )
+
+
+def choices_of(bank: ScoreBank, *, every: int = 1) -> ChoiceBank:
+    """The choices in a score bank: all views but the anchor are candidates, the positive wins.
+
+    The bank's cosines are float32, exact to 6e-8; that is a thousandth of the shortfall of a pair
+    at cosine 0.9999.
+
+    Args:
+        bank: for instance of :func:`~.banks.two_view_bank`; 32 batches of 256 pairs in the paper.
+        every: take only every so-manyth view of a batch as an anchor, for speed.
+
+    Returns:
+        A :class:`ChoiceBank` of shape ``(batches, 2B, 2B - 1)``, or with fewer anchors.
+    """
+    batches, size, _ = bank.scores.shape
+    anchors = torch.arange(size)
+    others = torch.ones(size, size, dtype=torch.bool)
+    others[anchors, anchors] = False
+    others[anchors, bank.positives] = False
+    scores = bank.scores.double().cpu().numpy()
+    winners = scores[:, anchors.numpy(), bank.positives.cpu().numpy()][..., None]
+    losers = scores[:, others.numpy()].reshape(batches, size, size - 2)
+    return ChoiceBank(np.concatenate([winners, losers], axis=-1)[:, ::every])

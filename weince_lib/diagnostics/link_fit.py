@@ -1,0 +1,276 @@
+"""Links from scores to winning probabilities, fitted by maximum likelihood.
+
+Every link here is a softmax over candidates of a sum of coordinates with weights that are not
+negative,
+
+    p_ij proportional to exp(sum_c theta_c x_c(s_ij)),  theta_c >= 0,
+
+so that its log-likelihood is concave in theta. H0 of paper section 2.3.2 has one coordinate,
+x = s with theta = 1 / tau_0. H1 has two, s and the shortfall coordinate g(s) = -log(1 - s):
+softmax(T_lambda(s) / tau_1) with T_lambda(s) = (1 - lambda) s + lambda g(s) is theta =
+((1 - lambda), lambda) / tau_1, so that tau_1 = 1 / sum(theta) and lambda = theta_g / sum(theta).
+(The paper's display of T_lambda is missing from our source; this form is the convex combination
+that its text describes.)
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .choice_bank import Array, ChoiceBank
+
+#: Least distance from either end of [-1, 1], as in the losses: rounding decides what is nearer.
+FLOOR = 1e-6
+#: A Newton step that promises less than this (nats per anchor) ends the search; the weights are
+#: then right to about 1e-7 of their standard error's scale.
+SETTLED = 1e-16
+NEARLY_SETTLED = 1e-12
+MAX_STEPS = 60
+#: A weight beyond it (a temperature of 1e-6) is on its way to infinity.
+LARGEST = 1e6
+
+UNBOUNDED = (
+    "no temperature above 0 maximises the likelihood: (nearly) every winner has the highest score "
+    "of its candidates; use more anchors or more candidates"
+)
+
+Coordinate = Callable[[Array], Array]
+
+#: Score coordinates by name. ``heavy-tail`` is a power law in the distance from the lower bound
+#: -1, our choice: the paper does not say which coordinate its Frechet link has. ``cubic`` is convex
+#: for s > 0 and bounded: sharper at the top, without an endpoint.
+COORDINATES: dict[str, Coordinate] = {
+    "identity": lambda s: s,
+    "shortfall": lambda s: -np.log(np.maximum(1.0 - s, FLOOR)),
+    "heavy-tail": lambda s: np.log(np.maximum(1.0 + s, FLOOR)),
+    "cubic": lambda s: s**3,
+}
+
+
+def power_coordinate(exponent: float) -> Coordinate:
+    """Box-Cox power of the shortfall, (1 - (1 - s)^gamma) / gamma.
+
+    gamma = 1 is the softmax's s, gamma = 0 the endpoint link's -log(1 - s). It is unbounded at the
+    cap only for gamma <= 0: between 0 and 1 it is sharper at the top and has no endpoint.
+    """
+
+    def coordinate(s: Array) -> Array:
+        logarithm = np.log(np.maximum(1.0 - s, FLOOR))
+        if abs(exponent) < 1e-9:
+            return -logarithm
+        return np.asarray(-np.expm1(exponent * logarithm) / exponent)
+
+    return coordinate
+
+
+class Design:
+    """Coordinates of a bank's candidates, ready for likelihoods.
+
+    Args:
+        bank: the choices.
+        coordinates: names in :data:`COORDINATES`, or functions of the score.
+        factor: multiplies an anchor's logits, shape ``(batches, anchors)``; an inverse temperature
+            of its own. 1 by default.
+
+    Raises:
+        ValueError: for an unknown coordinate, with the known ones listed.
+    """
+
+    def __init__(
+        self,
+        bank: ChoiceBank,
+        coordinates: Sequence[str | Coordinate],
+        factor: Array | None = None,
+    ) -> None:
+        x = []
+        for chosen in coordinates:
+            if isinstance(chosen, str) and chosen not in COORDINATES:
+                raise ValueError(f"unknown coordinate {chosen!r}; known: {', '.join(COORDINATES)}")
+            function = COORDINATES[chosen] if isinstance(chosen, str) else chosen
+            values = function(bank.scores)
+            # Relative to the winner: its logit is then 0 for every theta.
+            values = values[..., 1:] - values[..., :1]
+            x.append(values if factor is None else values * factor[..., None])
+        self.relative: tuple[Array, ...] = tuple(x)
+        self.batches, self.per_batch = bank.scores.shape[:2]
+
+    @property
+    def anchors(self) -> int:
+        """Anchors of all batches together."""
+        return self.batches * self.per_batch
+
+    def only(self, coordinates: Sequence[int]) -> Design:
+        """The design with some of its coordinates, by number."""
+        part = copy.copy(self)
+        part.relative = tuple(self.relative[c] for c in coordinates)
+        return part
+
+    def of(self, batches: Iterable[int]) -> Design:
+        """The design of some of the batches, by number."""
+        part = copy.copy(self)
+        index = list(batches)
+        part.relative = tuple(x[index] for x in self.relative)
+        part.batches = len(index)
+        return part
+
+    def scaled(self, factor: Array) -> Design:
+        """Each anchor's logits times its own factor, shape ``(batches, anchors)``."""
+        part = copy.copy(self)
+        part.relative = tuple(x * factor[..., None] for x in self.relative)
+        return part
+
+    def mixed(self, weights: Sequence[float]) -> Design:
+        """One coordinate in place of several: their sum with the given weights."""
+        part = copy.copy(self)
+        total = weights[0] * self.relative[0]
+        for weight, x in zip(weights[1:], self.relative[1:], strict=True):
+            total = total + weight * x
+        part.relative = (total,)
+        return part
+
+    def _weights(self, theta: Array) -> tuple[Array, Array, Array]:
+        """exp(logit - shift) of the losers, the sum over all candidates, and the shift."""
+        logits = theta[0] * self.relative[0]
+        for weight, x in zip(theta[1:], self.relative[1:], strict=True):
+            logits += weight * x
+        shift = np.maximum(logits.max(axis=-1), 0.0)
+        logits -= shift[..., None]
+        np.exp(logits, out=logits)
+        return logits, logits.sum(axis=-1) + np.exp(-shift), shift
+
+    def log_probability(self, theta: Array) -> Array:
+        """Log-probability of each anchor's winner, nats, shape ``(batches, anchors)``."""
+        _, total, shift = self._weights(np.asarray(theta, dtype=np.float64))
+        return -np.log(total) - shift
+
+    def derivatives(self, theta: Array) -> tuple[float, Array, Array]:
+        """Log-likelihood, gradient and Hessian per anchor, in closed form.
+
+        With p the fitted probabilities and x relative to the winner: gradient -E_p[x], Hessian
+        -Cov_p[x], each averaged over anchors.
+        """
+        value, scores, hessian = self._moments(np.asarray(theta, dtype=np.float64))
+        return value, scores.mean(axis=(1, 2)), hessian
+
+    def batch_scores(self, theta: Array) -> Array:
+        """Gradient of the mean log-likelihood of each batch, shape ``(batches, coordinates)``."""
+        return self._moments(np.asarray(theta, dtype=np.float64))[1].mean(axis=2).T
+
+    def _moments(self, theta: Array) -> tuple[float, Array, Array]:
+        p, total, shift = self._weights(theta)
+        value = float(np.mean(-np.log(total) - shift))
+        p /= total[..., None]
+        mean = np.stack([np.einsum("bac,bac->ba", p, x) for x in self.relative])
+        k = len(self.relative)
+        hessian = np.empty((k, k))
+        for i in range(k):
+            px = p * self.relative[i]
+            for j in range(i, k):
+                second = np.einsum("bac,bac->", px, self.relative[j]) / self.anchors
+                covariance = second - np.mean(mean[i] * mean[j])
+                hessian[i, j] = hessian[j, i] = -covariance
+        return value, -mean, hessian
+
+
+@dataclass(frozen=True)
+class LinkFit:
+    """A fitted link.
+
+    Attributes:
+        theta: weights of the coordinates, not negative, shape ``(coordinates,)``.
+        log_likelihood: at theta, nats, summed over anchors.
+        anchors: number of anchors it was fitted to.
+    """
+
+    theta: Array
+    log_likelihood: float
+    anchors: int
+
+    @property
+    def temperature(self) -> float:
+        """Tau = 1 / sum(theta); infinite where all weights are 0."""
+        total = float(self.theta.sum())
+        return 1.0 / total if total > 0.0 else math.inf
+
+    @property
+    def blend(self) -> Array:
+        """Theta / sum(theta): (1 - lambda, lambda) for H1; NaN where all weights are 0."""
+        total = float(self.theta.sum())
+        return self.theta / total if total > 0.0 else np.full_like(self.theta, math.nan)
+
+
+def fit_link(design: Design, start: Array | None = None) -> LinkFit:
+    """Maximise the log-likelihood over weights that are not negative.
+
+    It is concave, so that the maximum is the only one. Newton's method finds the maximum over a
+    set of weights, the others being 0, and the set is right when its weights are not negative and
+    no other one wants to grow (Karush-Kuhn-Tucker). With three weights at most, the sets can be
+    tried in turn, the largest first.
+
+    Args:
+        design: coordinates of the choices.
+        start: weights to start from, for instance of a similar bank; 1 for each by default. They
+            change the time and not the result.
+
+    Raises:
+        ValueError: if no temperature above 0 maximises the likelihood, because winners are above
+            all losers; more anchors or more candidates are the mend.
+    """
+    k = len(design.relative)
+    if any(bool((x <= 0.0).all()) for x in design.relative):
+        raise ValueError(UNBOUNDED)
+    for size in range(k, -1, -1):
+        for chosen in itertools.combinations(range(k), size):
+            theta = _maximum(design, chosen, start)
+            if theta is None or (theta < 0.0).any():
+                continue
+            value, gradient, hessian = design.derivatives(theta)
+            others = [c for c in range(k) if c not in chosen]
+            curvature = np.maximum(-np.diag(hessian), 1e-300)
+            # What a Newton step in a weight at 0 would gain, in nats per anchor.
+            gain = np.maximum(gradient, 0.0) ** 2 / curvature
+            if (gain[others] < NEARLY_SETTLED).all():
+                return LinkFit(theta, value * design.anchors, design.anchors)
+    if start is not None:  # it may have been far off
+        return fit_link(design)
+    raise ValueError(UNBOUNDED)
+
+
+def _maximum(design: Design, chosen: tuple[int, ...], start: Array | None) -> Array | None:
+    """Weights of the chosen coordinates that maximise the likelihood; None if it has no maximum."""
+    index = list(chosen)
+    theta = np.zeros(len(design.relative))
+    if not index:
+        return theta
+    part = design.only(index)
+    inner = np.ones(len(index)) if start is None else np.asarray(start, np.float64)[index]
+    value, gradient, hessian = part.derivatives(inner)
+    promised = math.inf
+    for _ in range(MAX_STEPS):
+        # A ridge far below the curvature: two coordinates can be collinear in small banks.
+        ridge = 1e-12 * float(-np.trace(hessian)) + 1e-300
+        step = np.linalg.solve(-hessian + ridge * np.eye(len(index)), gradient)
+        promised = float(gradient @ step)
+        if promised < SETTLED:
+            theta[index] = inner
+            return theta
+        length = 1.0
+        while length > 1e-8:
+            trial = part.derivatives(inner + length * step)
+            if trial[0] >= value + 1e-4 * length * promised - 1e-14 * (1.0 + abs(value)):
+                break
+            length *= 0.5
+        inner = inner + length * step
+        value, gradient, hessian = trial
+        if np.abs(inner).max() > LARGEST:
+            return None
+    if promised > NEARLY_SETTLED:
+        return None
+    theta[index] = inner  # as good as rounding allows
+    return theta

