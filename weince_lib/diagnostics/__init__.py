@@ -2,14 +2,53 @@
 
 from .banks import ScoreBank, two_view_bank
 from .calibration import KNOWN_TAILS, Gate, GateShare, TailLaw, as_frame, gate_shares
+from .choice_bank import ChoiceBank, choices_of
+from .gradient_allocation import Allocation, allocate, draw_subsets, exact_risk
+from .link_ablation import AblationPoint, vary_hardness, vary_pool
+from .link_fit import Design, LinkFit, fit_link
+from .link_inference import GainTest, RatioTest, gain_test, likelihood_ratio
+from .link_profile import fit_anchor_temperature, fit_power, profile_blend
+from .link_selection import (
+    Comparison,
+    CrossValidation,
+    LinkSelection,
+    compare_links,
+    cross_validate,
+    select_link,
+)
 
 __all__ = [
     "KNOWN_TAILS",
+    "AblationPoint",
+    "Allocation",
+    "ChoiceBank",
+    "Comparison",
+    "CrossValidation",
+    "Design",
+    "GainTest",
     "Gate",
     "GateShare",
+    "LinkFit",
+    "LinkSelection",
+    "RatioTest",
     "ScoreBank",
     "TailLaw",
+    "allocate",
     "as_frame",
+    "choices_of",
+    "compare_links",
+    "cross_validate",
+    "draw_subsets",
+    "exact_risk",
+    "fit_anchor_temperature",
+    "fit_link",
+    "fit_power",
+    "gain_test",
     "gate_shares",
+    "likelihood_ratio",
+    "profile_blend",
+    "select_link",
     "two_view_bank",
+    "vary_hardness",
+    "vary_pool",
 ]
