@@ -317,7 +317,7 @@ assert dissent.low > 0 and spread.low > 1
 # can stay at 0.
 
 # %% tags=["nbval-ignore-output"]
-record_checks(
+record = record_checks(
     "08_tail_evidence",
     {
         "implied_endpoint_minus_1": endpoint_offset,
@@ -329,4 +329,5 @@ record_checks(
     },
     profile=profile,
     settings={"loss": loss, "preset": preset, "seeds": seeds, "quantile": quantile},
-).provenance
+)
+record.provenance
