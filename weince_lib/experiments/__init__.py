@@ -1,5 +1,6 @@
 """Configs and profiles, the run store, claims and the notebook runner."""
 
+from .cells import PAPER_ENCODERS, paper_cells, paper_config
 from .checks import by_profile, record_checks
 from .claims import Claim, Decision, decide_all, load_claims
 from .collect import load_reported, load_results
@@ -7,10 +8,11 @@ from .config import AUTO, PROFILES, SEEDS, ConfigError, VisionConfig, is_own, vi
 from .provenance import provenance
 from .store import Metric, Record, RecordError
 from .tail import TailConfig, run_tail, score_bank, tail_config
-from .vision import run_vision, trained_model, training_images
+from .vision import labelled_images, run_vision, trained_model, training_images
 
 __all__ = [
     "AUTO",
+    "PAPER_ENCODERS",
     "PROFILES",
     "SEEDS",
     "Claim",
@@ -24,9 +26,12 @@ __all__ = [
     "by_profile",
     "decide_all",
     "is_own",
+    "labelled_images",
     "load_claims",
     "load_reported",
     "load_results",
+    "paper_cells",
+    "paper_config",
     "provenance",
     "record_checks",
     "run_tail",
