@@ -110,6 +110,7 @@ def test_subset_and_limit():
         (torch.zeros(2, 1, 4, 4).byte(), torch.zeros(3).long(), r"shape \(2,\), one per image"),
         (torch.zeros(2, 1, 4, 4).byte(), torch.zeros(2).int(), "got torch.int32"),
         (torch.zeros(2, 1, 4, 4).byte(), torch.tensor([0, 3]), "from 0 to 3, but there are 3"),
+        (torch.zeros(2, 1, 4, 4).byte(), torch.tensor([-1, 1]), "from -1 to 1, but there are 3"),
     ],
 )
 def test_image_set_checks_its_tensors(images, labels, message):
@@ -117,12 +118,19 @@ def test_image_set_checks_its_tensors(images, labels, message):
         ImageSet("bad", images, labels, ("a", "b", "c"))
 
 
+def test_a_set_without_classes_has_no_labels():
+    pixels = torch.zeros(2, 1, 4, 4).byte()
+    assert len(ImageSet("bare", pixels, torch.tensor([-1, -1]), ())) == 2
+    with pytest.raises(ValueError, match="bare: without classes every label must be -1, got 0"):
+        ImageSet("bare", pixels, torch.tensor([-1, 0]), ())
+
+
 # --- load -----------------------------------------------------------------------------------------
 
 
 def test_unknown_names():
-    for name in ("cifar10", "imagefolder", "imagefolder:"):
-        known = f"unknown data set '{name}'; known: digits, fashion-mnist, imagefolder:PATH"
+    for name in ("mnist", "imagefolder", "imagefolder:"):
+        known = f"unknown data set '{name}'; known: digits, fashion-mnist, .*, imagefolder:PATH"
         with pytest.raises(ValueError, match=known):
             load(name, "train")
     with pytest.raises(ValueError, match="unknown split 'validation'; known: train, test"):
@@ -194,7 +202,7 @@ def write_idx_folder(folder, compress=False, n=5):
 
 @pytest.fixture
 def no_published_files(monkeypatch, tmp_path):
-    """A machine without Debian's files, in an empty working directory, off the network."""
+    """A machine without Debian's files, in an empty project, off the network."""
 
     def offline(*_args, **_kwargs):
         raise URLError("no route to host")
@@ -202,7 +210,7 @@ def no_published_files(monkeypatch, tmp_path):
     monkeypatch.setattr(fashion_mnist, "DEBIAN_FOLDER", tmp_path / "debian")
     monkeypatch.setattr("torchvision.datasets.mnist.download_and_extract_archive", offline)
     monkeypatch.delenv("WEINCE_DATA", raising=False)
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WEINCE_HOME", str(tmp_path))
 
 
 def publish(monkeypatch, arrays):
@@ -225,14 +233,14 @@ def test_read_folder_reads_idx_files(tmp_path, split, compress):
     assert_holds(fashion_mnist.read_folder(tmp_path, split, sha256=None), arrays, split)
 
 
-@pytest.mark.parametrize("place", ["debian", "root", "raw", "environment", "working directory"])
+@pytest.mark.parametrize("place", ["debian", "root", "raw", "environment", "project root"])
 def test_fashion_mnist_is_found(no_published_files, monkeypatch, tmp_path, place):
     folder, root = {
         "debian": (tmp_path / "debian", None),
         "root": (tmp_path / "here", tmp_path / "here"),
         "raw": (tmp_path / "here" / "FashionMNIST" / "raw", tmp_path / "here"),
         "environment": (tmp_path / "there" / "FashionMNIST" / "raw", None),
-        "working directory": (tmp_path / "data" / "FashionMNIST" / "raw", None),
+        "project root": (tmp_path / "data" / "FashionMNIST" / "raw", None),
     }[place]
     if place == "environment":
         monkeypatch.setenv("WEINCE_DATA", str(tmp_path / "there"))

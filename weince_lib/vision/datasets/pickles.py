@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-_reconstruct = np.zeros(0).__reduce__()[0]  # numpy's own; it moved between versions
+# How numpy rebuilds an array, up to pickle protocol 4 and from 5 on; both moved between versions.
+_reconstruct = np.zeros(1).__reduce_ex__(4)[0]
+_from_buffer = np.zeros(1).__reduce_ex__(5)[0]
 
 
 def _latin1(text: str, encoding: str) -> bytes:
@@ -28,6 +30,8 @@ _ADMITTED: dict[tuple[str, str], Any] = {
     ("numpy", "dtype"): np.dtype,
     ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
     ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy.core.numeric", "_frombuffer"): _from_buffer,
+    ("numpy._core.numeric", "_frombuffer"): _from_buffer,
     ("_codecs", "encode"): _latin1,
 }
 
