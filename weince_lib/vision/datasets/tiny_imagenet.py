@@ -59,8 +59,10 @@ def ensure(published: Published, home: Path) -> None:
 
     archive = published.archive
     assert archive is not None
+    part = f"{archive.file}.part"  # so that half a download is not taken for the zip
     try:
-        download_url(archive.url, str(home), filename=archive.file, md5=archive.md5)
+        download_url(archive.url, str(home), filename=part, md5=archive.md5)
+        (home / part).rename(home / archive.file)
     except (OSError, RuntimeError) as error:  # what urllib and torchvision raise when offline
         raise FileNotFoundError(
             f"{published.title}: neither {home / archive.file} nor {home / published.folder} is "
