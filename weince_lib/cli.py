@@ -134,6 +134,48 @@ def claims(profile: str | None, everything: bool) -> None:
     click.echo(f"{len(decisions)} claims: " + ", ".join(f"{n} {v}" for v, n in counts.items()))
 
 
+@main.group()
+def data() -> None:
+    """Data sets: what is on this machine, and whether it is whole.
+
+    They lie in data/ under the project root, or in the folder that WEINCE_DATA names.
+    """
+
+
+@data.command("list")
+def list_data() -> None:
+    """Print every data set: there, incomplete or missing, its size and its place."""
+    from .vision.datasets import holdings
+
+    for held in holdings():
+        size = f"{held.bytes / 1e6:,.0f} MB" if held.bytes else ""
+        click.echo(f"{held.name:<15}{held.state:<12}{size:>10}  {held.where}")
+
+
+@data.command("check")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+def check_data(names: Sequence[str]) -> None:
+    r"""Verify hashes and counts of data sets; nothing is downloaded.
+
+    \b
+    Example: weince data check cifar10 imagefolder:data/cifar10-jpeg
+    """
+    from .vision.datasets import check, title
+
+    bad = 0
+    for name in names:
+        try:
+            findings = check(name)
+        except ValueError as error:
+            raise click.ClickException(str(error)) from error
+        click.secho(title(name), bold=True)
+        for finding in findings:
+            click.echo(f"  {'ok ' if finding.ok else 'BAD'}  {finding.text}")
+        bad += not all(finding.ok for finding in findings)
+    if bad:
+        raise click.ClickException(f"{bad} of {len(names)} data sets are not whole")
+
+
 @main.command()
 @click.option("-o", "--output", default="constraints.txt", type=click.Path(path_type=Path))
 def lock(output: Path) -> None:

@@ -69,3 +69,12 @@ def test_a_home_without_notebooks_is_named_with_the_mend(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match="WEINCE_HOME") as caught:
         paths.root()
     assert str(tmp_path / "nowhere") in str(caught.value)
+
+
+def test_data_lies_below_the_home_or_where_it_is_named(companion, tmp_path, monkeypatch):
+    monkeypatch.delenv("WEINCE_DATA", raising=False)
+    assert paths.data() == companion / "data"
+    monkeypatch.setenv("WEINCE_DATA", "sets")
+    assert paths.data() == companion / "sets"
+    monkeypatch.setenv("WEINCE_DATA", str(tmp_path / "mine"))
+    assert paths.data() == tmp_path / "mine"

@@ -1,37 +1,24 @@
-"""Image sets: contents, splits, hashes, where files are looked for, and one clear error each."""
+"""Image sets, digits, Fashion-MNIST: contents, hashes, where files are looked for, errors."""
 
 import gzip
 import hashlib
-import os
 import re
 import struct
-import subprocess
 from pathlib import Path
 from urllib.error import URLError
 
 import numpy as np
 import pytest
 import torch
-import torchvision.transforms.v2.functional as tv
-from PIL import Image
 from sklearn.datasets import load_digits
 from torchvision.datasets import FashionMNIST
 
 from weince_lib.vision.datasets import ImageSet, fashion_mnist, load
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-SHARED_DATA = Path(os.environ.get("WEINCE_SHARED_DATA") or REPOSITORY.parent / "shared" / "data")
-CIFAR10 = SHARED_DATA / "cifar10-imagefolder.tar.gz"
-
 needs_debian_files = pytest.mark.skipif(
     not fashion_mnist.DEBIAN_FOLDER.is_dir(),
     reason="Debian package dataset-fashion-mnist is not installed",
 )
-needs_cifar10 = pytest.mark.skipif(
-    not CIFAR10.is_file(), reason=f"no {CIFAR10.name} in $WEINCE_SHARED_DATA or ../shared/data"
-)
-
-
 DIGITS_HASHES = {
     "train": "99d17e26fe8a6c2f47c7dce137374175c2088d49562c63b1d5649b2f0f3a6393",
     "test": "c2c58778e1645fb2bfb0933c2fa65871d78ead56593e59c642a2b6b88a4ced47",
@@ -110,6 +97,7 @@ def test_subset_and_limit():
         (torch.zeros(2, 1, 4, 4).byte(), torch.zeros(3).long(), r"shape \(2,\), one per image"),
         (torch.zeros(2, 1, 4, 4).byte(), torch.zeros(2).int(), "got torch.int32"),
         (torch.zeros(2, 1, 4, 4).byte(), torch.tensor([0, 3]), "from 0 to 3, but there are 3"),
+        (torch.zeros(2, 1, 4, 4).byte(), torch.tensor([-1, 1]), "from -1 to 1, but there are 3"),
     ],
 )
 def test_image_set_checks_its_tensors(images, labels, message):
@@ -117,12 +105,19 @@ def test_image_set_checks_its_tensors(images, labels, message):
         ImageSet("bad", images, labels, ("a", "b", "c"))
 
 
+def test_a_set_without_classes_has_no_labels():
+    pixels = torch.zeros(2, 1, 4, 4).byte()
+    assert len(ImageSet("bare", pixels, torch.tensor([-1, -1]), ())) == 2
+    with pytest.raises(ValueError, match="bare: without classes every label must be -1, got 0"):
+        ImageSet("bare", pixels, torch.tensor([-1, 0]), ())
+
+
 # --- load -----------------------------------------------------------------------------------------
 
 
 def test_unknown_names():
-    for name in ("cifar10", "imagefolder", "imagefolder:"):
-        known = f"unknown data set '{name}'; known: digits, fashion-mnist, imagefolder:PATH"
+    for name in ("mnist", "imagefolder", "imagefolder:"):
+        known = f"unknown data set '{name}'; known: digits, fashion-mnist, .*, imagefolder:PATH"
         with pytest.raises(ValueError, match=known):
             load(name, "train")
     with pytest.raises(ValueError, match="unknown split 'validation'; known: train, test"):
@@ -194,7 +189,7 @@ def write_idx_folder(folder, compress=False, n=5):
 
 @pytest.fixture
 def no_published_files(monkeypatch, tmp_path):
-    """A machine without Debian's files, in an empty working directory, off the network."""
+    """A machine without Debian's files, in an empty project, off the network."""
 
     def offline(*_args, **_kwargs):
         raise URLError("no route to host")
@@ -202,7 +197,7 @@ def no_published_files(monkeypatch, tmp_path):
     monkeypatch.setattr(fashion_mnist, "DEBIAN_FOLDER", tmp_path / "debian")
     monkeypatch.setattr("torchvision.datasets.mnist.download_and_extract_archive", offline)
     monkeypatch.delenv("WEINCE_DATA", raising=False)
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WEINCE_HOME", str(tmp_path))
 
 
 def publish(monkeypatch, arrays):
@@ -225,14 +220,14 @@ def test_read_folder_reads_idx_files(tmp_path, split, compress):
     assert_holds(fashion_mnist.read_folder(tmp_path, split, sha256=None), arrays, split)
 
 
-@pytest.mark.parametrize("place", ["debian", "root", "raw", "environment", "working directory"])
+@pytest.mark.parametrize("place", ["debian", "root", "raw", "environment", "project root"])
 def test_fashion_mnist_is_found(no_published_files, monkeypatch, tmp_path, place):
     folder, root = {
         "debian": (tmp_path / "debian", None),
         "root": (tmp_path / "here", tmp_path / "here"),
         "raw": (tmp_path / "here" / "FashionMNIST" / "raw", tmp_path / "here"),
         "environment": (tmp_path / "there" / "FashionMNIST" / "raw", None),
-        "working directory": (tmp_path / "data" / "FashionMNIST" / "raw", None),
+        "project root": (tmp_path / "data" / "FashionMNIST" / "raw", None),
     }[place]
     if place == "environment":
         monkeypatch.setenv("WEINCE_DATA", str(tmp_path / "there"))
@@ -350,120 +345,3 @@ def test_our_hashes_are_those_of_the_files_torchvision_knows():
         assert hashlib.md5(original).hexdigest() == md5
         content = hashlib.sha256(gzip.decompress(original)).hexdigest()
         assert content == fashion_mnist.SHA256[plain]
-
-
-# --- image folders --------------------------------------------------------------------------------
-
-
-def write_image(path, value, size=(6, 4), mode="RGB"):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new(mode, size, value).save(path)
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """Three cats, one dog and two owls to train with; an owl and a cat to test with."""
-    for k in range(3):
-        write_image(tmp_path / "pets" / "train" / "cat" / f"{k}.png", (10 + k, 0, 0))
-    write_image(tmp_path / "pets" / "train" / "dog" / "0.png", (0, 20, 0))
-    for k in range(2):
-        write_image(tmp_path / "pets" / "train" / "owl" / f"{k}.png", (0, 0, 30 + k))
-    write_image(tmp_path / "pets" / "test" / "owl" / "0.png", (0, 0, 40))
-    write_image(tmp_path / "pets" / "test" / "cat" / "0.png", 50, mode="L")
-    (tmp_path / "pets" / "train" / "notes.txt").write_text("no class")
-    (tmp_path / "pets" / "train" / "cat" / "notes.txt").write_text("no image")
-    return tmp_path / "pets"
-
-
-def test_image_folder_deals_out_one_of_each_class(folder):
-    images = load(f"imagefolder:{folder}", "train")
-    assert images.name == f"imagefolder:{folder}"
-    assert images.classes == ("cat", "dog", "owl")
-    assert images.images.shape == (6, 3, 4, 6)
-    assert images.labels.tolist() == [0, 1, 2, 0, 2, 0]
-    colours = [tuple(image[:, 0, 0].tolist()) for image in images.images]
-    assert colours == [(10, 0, 0), (0, 20, 0), (0, 0, 30), (11, 0, 0), (0, 0, 31), (12, 0, 0)]
-    assert torch.equal(images.images, images.images[:, :, :1, :1].expand(6, 3, 4, 6))
-
-
-def test_image_folder_test_labels_follow_the_training_classes(folder):
-    images = load("imagefolder:pets", "test", root=folder.parent)
-    assert images.labels.tolist() == [0, 2]  # no dog to test with, and the owl still is class 2
-    assert images.images[0].unique().tolist() == [50]  # grey became RGB
-
-
-def test_relative_image_folder_starts_from_the_working_directory(folder, monkeypatch):
-    monkeypatch.chdir(folder.parent)
-    assert len(load("imagefolder:pets", "train")) == 6
-
-
-def test_limited_image_folder_reads_only_what_it_keeps(folder):
-    (folder / "train" / "cat" / "2.png").write_bytes(b"not an image")
-    assert load(f"imagefolder:{folder}", "train", limit=5).labels.tolist() == [0, 1, 2, 0, 2]
-    with pytest.raises(ValueError, match=r"cannot read image .*cat/2.png"):
-        load(f"imagefolder:{folder}", "train")
-
-
-def test_truncated_image_is_named(folder):
-    path = folder / "train" / "owl" / "1.png"
-    noise = np.random.default_rng(0).integers(0, 256, (4, 6, 3), dtype=np.uint8)
-    Image.fromarray(noise).save(path)
-    path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(ValueError, match=r"cannot read image .*owl/1.png: .*; replace or delete"):
-        load(f"imagefolder:{folder}", "train")
-
-
-def test_unequal_sizes_name_the_first_offender(folder):
-    write_image(folder / "train" / "cat" / "1.png", (90, 0, 0), size=(8, 5))
-    write_image(folder / "train" / "cat" / "2.png", (91, 0, 0), size=(9, 9))
-    with pytest.raises(
-        ValueError, match=r"cat/1.png is 8 x 5 but .*cat/0.png is 6 x 4 .*image_size"
-    ):
-        load(f"imagefolder:{folder}", "train")
-    images = load(f"imagefolder:{folder}", "train", image_size=4)
-    assert images.images.shape == (6, 3, 4, 4)
-    assert images.images[3, :, 2, 2].tolist() == [90, 0, 0]
-
-
-@pytest.mark.parametrize("shape", [(8, 24), (20, 10), (2, 6)])
-def test_image_size_scales_and_takes_the_centre(folder, shape):
-    noise = np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8)
-    Image.fromarray(noise).save(folder / "train" / "cat" / "0.png")
-    expected = tv.center_crop(tv.resize(tv.to_image(Image.fromarray(noise)), 4), 4)
-    images = load(f"imagefolder:{folder}", "train", limit=1, image_size=4)
-    assert int((images.images[0].int() - expected.int()).abs().max()) <= 1  # rounding
-
-
-def test_image_size_is_no_negative_number(folder):
-    with pytest.raises(ValueError, match=r"image_size must be 0 .* got -4"):
-        load(f"imagefolder:{folder}", "train", image_size=-4)
-
-
-def test_missing_and_empty_image_folders(folder, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"nowhere/train does not exist; expected .*CLASS"):
-        load(f"imagefolder:{tmp_path / 'nowhere'}", "train")
-    (tmp_path / "empty" / "train").mkdir(parents=True)
-    with pytest.raises(FileNotFoundError, match=r"class folder in .*empty/train.*expected .*CLASS"):
-        load(f"imagefolder:{tmp_path / 'empty'}", "train")
-    (tmp_path / "empty" / "train" / "cat").mkdir()
-    with pytest.raises(FileNotFoundError, match=r"empty/train holds no image"):
-        load(f"imagefolder:{tmp_path / 'empty'}", "train")
-    with pytest.raises(FileNotFoundError, match=r"empty/test does not exist"):
-        load(f"imagefolder:{tmp_path / 'empty'}", "test")
-    write_image(folder / "test" / "yak" / "0.png", (1, 2, 3))
-    with pytest.raises(ValueError, match=r"classes that train has not: yak"):
-        load(f"imagefolder:{folder}", "test")
-
-
-@needs_cifar10
-def test_cifar10_in_jpeg(tmp_path):
-    # GNU tar: Python's reader takes seconds for 60,000 members.
-    command = ["tar", "-xzf", CIFAR10, "-C", tmp_path, "--wildcards", "*/000[0-2].jpg"]
-    subprocess.run(command, check=True)
-    for split in ("train", "test"):
-        images = load(f"imagefolder:{tmp_path}", split, limit=20)
-        assert images.images.shape == (20, 3, 32, 32)
-        assert images.labels.tolist() == [*range(10), *range(10)]
-        assert images.classes[:3] == ("airplane", "automobile", "bird")
-        with Image.open(tmp_path / split / "bird" / "0001.jpg") as file:
-            assert np.array_equal(images.images[12].permute(1, 2, 0).numpy(), np.asarray(file))

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torchvision import models
 
 from weince_lib.vision import ENCODERS, build_encoder
-from weince_lib.vision.encoders import ResidualBlock, SmallResNet
+from weince_lib.vision.encoders import ResidualBlock, SmallResNet, patch_size
 
 
 def images(n: int, channels: int, size: int) -> Tensor:
@@ -31,31 +31,42 @@ def output_shapes(network: nn.Module, modules: list[nn.Module], x: Tensor) -> li
 
 @pytest.mark.parametrize("name", ENCODERS)
 @pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("size", [8, 28, 32, 64])
+@pytest.mark.parametrize("size", [8, 28, 32, 64, 96])
 def test_every_encoder_has_the_same_interface(name: str, channels: int, size: int) -> None:
     with torch.device("meta"):  # shapes without the arithmetic
         encoder = build_encoder(name, channels=channels, image_size=size, width=4)
         features = encoder(torch.empty(3, channels, size, size))
     assert type(encoder.feature_dim) is int
-    assert encoder.feature_dim == {"resnet-small": 16, "resnet18": 512}[name]
+    dims = {"resnet-small": 16, "resnet18": 512, "resnet50": 2048, "vit-small": 384}
+    assert encoder.feature_dim == dims[name]
     assert features.shape == (3, encoder.feature_dim)
 
 
 @pytest.mark.parametrize(
     ("name", "channels", "size"),
-    [("resnet-small", 1, 28), ("resnet-small", 3, 32), ("resnet18", 1, 8), ("resnet18", 3, 64)],
+    [
+        ("resnet-small", 1, 28),
+        ("resnet-small", 3, 32),
+        ("resnet18", 1, 8),
+        ("resnet18", 3, 64),
+        ("resnet50", 3, 8),
+        ("vit-small", 3, 16),
+    ],
 )
 def test_every_weight_gets_a_gradient(name: str, channels: int, size: int) -> None:
     encoder = build_encoder(name, channels=channels, image_size=size, width=4)
     features = encoder(images(3, channels, size))
     assert features.dtype == torch.float32
-    assert bool((features >= 0).all())  # a mean of what a ReLU lets through; also: no NaN
+    if name == "vit-small":
+        assert bool(features.isfinite().all())
+    else:
+        assert bool((features >= 0).all())  # a mean of what a ReLU lets through; also: no NaN
     features.square().sum().backward()
     assert all(p.grad is not None and bool(p.grad.any()) for p in encoder.parameters())
 
 
 def test_unknown_encoder_lists_the_known() -> None:
-    with pytest.raises(ValueError, match=r"'resnet81'.*resnet-small, resnet18"):
+    with pytest.raises(ValueError, match=r"'resnet81'.*small, resnet18, resnet50, vit-small"):
         build_encoder("resnet81", channels=1, image_size=8)
 
 
@@ -123,7 +134,7 @@ def test_residual_block_is_two_normalised_convolutions() -> None:
     torch.testing.assert_close(block(x), (y + skip).relu())
 
 
-# ResNet-18 -----------------------------------------------------------------------------------
+# ResNet-18 and ResNet-50 ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -135,12 +146,25 @@ def test_residual_block_is_two_normalised_convolutions() -> None:
         (64, 7, 2, [16, 8, 4, 2]),
     ],
 )
-@pytest.mark.parametrize("channels", [1, 3])
-def test_resnet18_stem_follows_the_image_size(
-    size: int, kernel: int, stride: int, sides: list[int], channels: int
+@pytest.mark.parametrize(
+    ("name", "depths", "channels"),
+    [
+        ("resnet18", (64, 128, 256, 512), 1),
+        ("resnet18", (64, 128, 256, 512), 3),
+        ("resnet50", (256, 512, 1024, 2048), 3),
+    ],
+)
+def test_resnet_stem_follows_the_image_size(
+    size: int,
+    kernel: int,
+    stride: int,
+    sides: list[int],
+    name: str,
+    depths: tuple[int, ...],
+    channels: int,
 ) -> None:
     with torch.device("meta"):
-        network = build_encoder("resnet18", channels=channels, image_size=size).network
+        network = build_encoder(name, channels=channels, image_size=size).network
         x = torch.empty(2, channels, size, size)
     conv = network.conv1
     assert conv.kernel_size == (kernel, kernel)
@@ -148,7 +172,6 @@ def test_resnet18_stem_follows_the_image_size(
     assert conv.weight.shape[:2] == (64, channels)
     assert conv.bias is None
     layers = [network.layer1, network.layer2, network.layer3, network.layer4]
-    depths = (64, 128, 256, 512)
     expected = [[d, s, s] for d, s in zip(depths, sides, strict=True)]
     assert output_shapes(network, layers, x) == expected
 
@@ -163,3 +186,37 @@ def test_resnet18_gives_torchvisions_features_below_the_classifier() -> None:
     with torch.no_grad():
         reference(images(2, 3, 64))
         assert torch.equal(encoder(images(2, 3, 64)), pooled[0])
+
+
+# ViT-Small -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "patch"), [(8, 1), (28, 2), (31, 1), (32, 4), (64, 8), (96, 12), (224, 16)]
+)
+def test_vit_patches_leave_a_grid_of_at_least_eight(size: int, patch: int) -> None:
+    assert patch_size(size) == patch
+    with torch.device("meta"):
+        network = build_encoder("vit-small", channels=3, image_size=size).network
+    assert network.patch_embed.grid_size == (size // patch, size // patch)
+
+
+def test_vit_small_has_its_published_size() -> None:
+    # Touvron et al. 2021, Table 1: DeiT-S has 22 million parameters, width 384, 12 layers, 6 heads.
+    with torch.device("meta"):
+        network = build_encoder("vit-small", channels=3, image_size=224).network
+    classifier = 384 * 1000 + 1000
+    assert sum(p.numel() for p in network.parameters()) + classifier == 22_050_664
+    assert len(network.blocks) == 12
+    assert network.blocks[0].attn.num_heads == 6
+
+
+def test_vit_features_are_the_normalised_class_token() -> None:
+    encoder = build_encoder("vit-small", channels=1, image_size=8).eval()
+    tokens: list[Tensor] = []
+    encoder.network.norm.register_forward_hook(lambda *call: tokens.append(call[-1]))
+    with torch.no_grad():
+        features = encoder(images(2, 1, 8))
+    assert tokens[0].shape == (2, 1 + 64, 384)
+    assert torch.equal(features, tokens[0][:, 0])
+    torch.testing.assert_close(features.mean(dim=1), torch.zeros(2), atol=1e-5, rtol=0)

@@ -1,6 +1,7 @@
 """Configs and profiles, the run store, claims and the notebook runner."""
 
 from .allocation import AllocationConfig, allocation_choices, allocation_config, run_allocation
+from .cells import PAPER_ENCODERS, paper_cells, paper_config
 from .checks import by_profile, record_checks
 from .claims import Claim, Decision, decide_all, load_claims
 from .collect import load_reported, load_results
@@ -10,10 +11,17 @@ from .link_epochs import run_link_epochs
 from .provenance import provenance
 from .store import Metric, Record, RecordError
 from .tail import TailConfig, run_tail, score_bank, tail_config
-from .vision import models_along_training, run_vision, trained_model, training_images
+from .vision import (
+    labelled_images,
+    models_along_training,
+    run_vision,
+    trained_model,
+    training_images,
+)
 
 __all__ = [
     "AUTO",
+    "PAPER_ENCODERS",
     "PROFILES",
     "SEEDS",
     "AllocationConfig",
@@ -31,12 +39,15 @@ __all__ = [
     "by_profile",
     "decide_all",
     "is_own",
+    "labelled_images",
     "link_choices",
     "link_config",
     "load_claims",
     "load_reported",
     "load_results",
     "models_along_training",
+    "paper_cells",
+    "paper_config",
     "provenance",
     "record_checks",
     "run_allocation",

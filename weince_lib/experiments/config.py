@@ -40,8 +40,10 @@ class VisionConfig(BaseModel):
     """One SimCLR run: training, then frozen-feature evaluation (paper section 4, appendix F).
 
     Attributes:
-        dataset: see :func:`weince_lib.vision.load`.
-        train_limit: train on the first so many images; 0 means all.
+        dataset: see :func:`weince_lib.vision.load`. STL-10 is trained on its unlabelled images and
+            evaluated on its labelled ones; every other set is trained and evaluated on one.
+        train_limit: train on the first so many images; 0 means all. Of STL-10 it limits the
+            unlabelled images and leaves the labelled ones alone.
         image_size: side length images of a folder are scaled and cropped to; 0 takes them as they
             are, all of one size.
         encoder: see :func:`weince_lib.vision.build_encoder`.
@@ -66,7 +68,7 @@ class VisionConfig(BaseModel):
     dataset: str
     train_limit: Annotated[int, Field(ge=0)] = 0
     image_size: Annotated[int, Field(ge=0)] = 0
-    encoder: Literal["resnet-small", "resnet18"]
+    encoder: Literal["resnet-small", "resnet18", "resnet50", "vit-small"]
     width: Annotated[int, Field(ge=0)] = 16
     projection_dim: Positive = 64
     loss: Literal["infonce", "weince"]
@@ -147,7 +149,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         "precision": "bfloat16",
     },
     "paper": {
-        "dataset": "imagefolder:cifar100",
+        "dataset": "cifar100",
         "encoder": "resnet18",
         "width": 0,
         "epochs": 100,

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ..vision.datasets.places import data_folder
+
 
 def root() -> Path:
     """The companion's folder: ``$WEINCE_HOME``, else the checkout this package lies in.
@@ -52,7 +54,7 @@ def results() -> Path:
 
 def data() -> Path:
     """Downloaded data sets: ``$WEINCE_DATA`` or ``data/``."""
-    return _folder("WEINCE_DATA", "data")
+    return data_folder()
 
 
 def reported() -> Path:

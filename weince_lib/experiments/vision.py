@@ -22,8 +22,10 @@ from ..vision import (
     extract_features,
     load,
     load_checkpoint,
+    pretraining_split,
     train,
 )
+from ..vision.datasets import LEAST_PER_CLASS
 from ..vision.training import snapshot_path
 from . import paths, store
 from .config import VisionConfig, is_own, profile_defaults, profile_stamp
@@ -34,8 +36,23 @@ CHECKPOINT = "checkpoint.pt"
 
 
 def training_images(config: VisionConfig) -> ImageSet:
-    """The labelled training images of a run; contrastive training uses them without labels."""
-    return load_images(config, "train", limit=config.train_limit)
+    """The images of a run's contrastive training, which uses no labels; STL-10's have none."""
+    return load_images(config, pretraining_split(config.dataset), limit=config.train_limit)
+
+
+def labelled_images(config: VisionConfig) -> ImageSet:
+    """The labelled training images of a run, for probe and kNN.
+
+    They are those of :func:`training_images`, except for STL-10.
+    """
+    if trains_on_labelled(config):
+        return training_images(config)
+    return load_images(config, "train")
+
+
+def trains_on_labelled(config: VisionConfig) -> bool:
+    """Whether contrastive training and evaluation use the same images."""
+    return pretraining_split(config.dataset) == "train"
 
 
 def load_images(config: VisionConfig, split: str, limit: int = 0) -> ImageSet:
@@ -155,24 +172,23 @@ def _train_and_evaluate(
     started = time.time()
     settings = config.canonical()
     train_set = training_images(config)
+    labelled = train_set if trains_on_labelled(config) else labelled_images(config)
     test_set = load_images(config, "test")
-    for seed in config.split_seeds:  # what would fail after training is better known before
-        bank = len(stratified_split(train_set.labels, seed=seed).train)
-        if bank < max(RECALL_KS):
-            raise ValueError(
-                f"{len(train_set)} labelled images leave a kNN bank of {bank}; R@{max(RECALL_KS)} "
-                "needs as many: raise train_limit"
-            )
+    check_evaluable(labelled, config)  # what would fail after training is better known before
     model = build_model(config, train_set)
     history = _train(config, model, train_set, folder / CHECKPOINT, device=device)
     return store.save(
         EXPERIMENT,
         settings,
-        evaluate(model, train_set, test_set, config),
+        evaluate(model, labelled, test_set, config),
         started=started,
         labels=labels(config, profile),
         details={
-            "data": {"train": train_set.content_hash(), "test": test_set.content_hash()},
+            "data": {
+                "train": train_set.content_hash(),
+                **({} if labelled is train_set else {"labelled": labelled.content_hash()}),
+                "test": test_set.content_hash(),
+            },
             "history": history,
         },
     )
@@ -209,10 +225,35 @@ def _train(
     )
 
 
+def check_evaluable(labelled: ImageSet, config: VisionConfig) -> None:
+    """Make sure that every class can be split 80/20 and the kNN bank holds enough images.
+
+    Raises:
+        ValueError: naming the class that is too small, or the size of the bank.
+    """
+    sizes = labelled.labels.bincount(minlength=len(labelled.classes))
+    for name, size in zip(labelled.classes, sizes.tolist(), strict=True):
+        if 0 < size < LEAST_PER_CLASS:
+            raise ValueError(
+                f"{labelled.name}: class {name!r} has {size} of the {len(labelled)} labelled "
+                f"images, too few for the 80/20 split, which needs {LEAST_PER_CLASS}: raise "
+                "train_limit, or leave the class out"
+            )
+    for seed in config.split_seeds:
+        bank = len(stratified_split(labelled.labels, seed=seed).train)
+        if bank < max(RECALL_KS):
+            raise ValueError(
+                f"{len(labelled)} labelled images leave a kNN bank of {bank}; R@{max(RECALL_KS)} "
+                "needs as many: raise train_limit"
+            )
+
+
 def evaluate(
     model: SimCLR, train_set: ImageSet, test_set: ImageSet, config: VisionConfig
 ) -> list[Metric]:
     """Linear probe and kNN on frozen features h (paper F.3, F.4); accuracies in percent.
+
+    ``train_set`` is labelled: see :func:`labelled_images`.
 
     The probe uses the split of the first split seed and one fit per probe seed; kNN one bank per
     split seed. The whole test set counts in every one.

@@ -1,7 +1,7 @@
 """Image data, augmentation, encoders and SimCLR training."""
 
 from .augment import TwoViewAugment, augmentation
-from .datasets import ImageSet, load
+from .datasets import ImageSet, load, pretraining_split
 from .encoders import ENCODERS, build_encoder
 from .simclr import SimCLR, build_simclr, extract_features, to_unit_range
 from .training import (
@@ -26,6 +26,7 @@ __all__ = [
     "extract_features",
     "load",
     "load_checkpoint",
+    "pretraining_split",
     "to_unit_range",
     "train",
 ]

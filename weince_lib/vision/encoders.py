@@ -1,7 +1,8 @@
 """Image encoders behind one interface: ``encoder(images) -> (n, encoder.feature_dim)``.
 
 ``resnet-small`` is ours: three stages of one residual block each, for images of 8x8 to 32x32 pixels
-on two cores. ``resnet18`` is torchvision's, with the paper's two stems.
+on two cores. ``resnet18`` and ``resnet50`` are torchvision's with the paper's two stems, and
+``vit-small`` is timm's.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 #: Names that :func:`build_encoder` knows.
-ENCODERS = ("resnet-small", "resnet18")
+ENCODERS = ("resnet-small", "resnet18", "resnet50", "vit-small")
 #: Up to this side length the paper's encoders take a 3x3 stride-1 stem and no max-pool.
 SMALL_IMAGE = 32
 
@@ -68,7 +69,7 @@ class TorchvisionResNet(nn.Module):
     """A torchvision ResNet without its classifier, with the stem the paper uses for the size.
 
     Args:
-        name: ``"resnet18"``.
+        name: ``"resnet18"`` (512 features) or ``"resnet50"`` (2,048).
         channels: image channels.
         image_size: side length in pixels; up to 32 the stem is 3x3, stride 1, no max-pool.
     """
@@ -93,23 +94,75 @@ class TorchvisionResNet(nn.Module):
         return self.network(images)
 
 
+#: ViT's patches are at most so many pixels wide (the "/16" of ViT-S/16) ...
+LARGEST_PATCH = 16
+#: ... and an image has at least so many of them along a side.
+LEAST_GRID = 8
+
+
+def patch_size(image_size: int) -> int:
+    """Side of ViT-Small's square patches, in pixels.
+
+    The largest divisor of ``image_size`` that is at most 16 and leaves at least 8 patches along a
+    side (or 1): 4 at 32 pixels, 8 at 64, 12 at 96, and ViT-S/16's 16 at 224. The paper does not
+    say how it fits ViT-Small, made for 224 pixels, to the 64 of Tiny-ImageNet; with patches of 16
+    there would be 16 tokens for an image. The rule is this project's choice.
+    """
+    sizes = range(min(LARGEST_PATCH, image_size // LEAST_GRID), 0, -1)
+    return next((size for size in sizes if image_size % size == 0), 1)
+
+
+class SmallViT(nn.Module):
+    """ViT-Small without its classifier (Dosovitskiy et al. 2021; Touvron et al. 2021).
+
+    Width 384, 12 layers, 6 heads, from timm; the features are the class token after the last layer
+    normalisation. Patches: see :func:`patch_size`. Images must have the size it was built for.
+
+    Args:
+        channels: image channels.
+        image_size: side length in pixels.
+    """
+
+    def __init__(self, channels: int, image_size: int) -> None:
+        super().__init__()
+        import timm
+
+        self.network = timm.create_model(
+            "vit_small_patch16_224",
+            pretrained=False,
+            img_size=image_size,
+            patch_size=patch_size(image_size),
+            in_chans=channels,
+            num_classes=0,
+        )
+        self.feature_dim = cast(int, self.network.num_features)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Map images ``(n, channels, image_size, image_size)`` to ``(n, feature_dim)``."""
+        return self.network(images)
+
+
 def build_encoder(name: str, *, channels: int, image_size: int, width: int = 16) -> nn.Module:
     """Build an encoder with fresh random weights (from torch's global generator).
 
     Args:
         name: one of :data:`ENCODERS`.
         channels: image channels.
-        image_size: side length in pixels; decides the stem of ``resnet18``.
-        width: of ``resnet-small``; ``resnet18`` has its own.
+        image_size: side length in pixels; decides the stem of ``resnet18`` and ``resnet50``, and
+            the patches of ``vit-small``.
+        width: of ``resnet-small``; the others have their own.
 
     Returns:
         A module with an integer ``feature_dim``.
 
     Raises:
         ValueError: for an unknown name, with the known ones listed.
+        ModuleNotFoundError: for ``vit-small`` without timm.
     """
     if name == "resnet-small":
         return SmallResNet(channels, width)
+    if name == "vit-small":
+        return SmallViT(channels, image_size)
     if name in ENCODERS:
         return TorchvisionResNet(name, channels, image_size)
     raise ValueError(f"unknown encoder {name!r}; known: {', '.join(ENCODERS)}")

@@ -1,6 +1,23 @@
-"""Labelled image sets held in memory: handwritten digits, Fashion-MNIST, any image folder."""
+"""Labelled image sets held in memory: the paper's, two that are always at hand, image folders."""
 
-from .image_set import ImageSet
-from .loading import DATASETS, SPLITS, load
+from .image_set import UNLABELLED, ImageSet
+from .inventory import LEAST_PER_CLASS, Finding, Holding, check, holdings
+from .loading import DATASETS, SPLITS, load, pretraining_split, splits, title
+from .places import data_folder
 
-__all__ = ["DATASETS", "SPLITS", "ImageSet", "load"]
+__all__ = [
+    "DATASETS",
+    "LEAST_PER_CLASS",
+    "SPLITS",
+    "UNLABELLED",
+    "Finding",
+    "Holding",
+    "ImageSet",
+    "check",
+    "data_folder",
+    "holdings",
+    "load",
+    "pretraining_split",
+    "splits",
+    "title",
+]

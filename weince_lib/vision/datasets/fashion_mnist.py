@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 import torch
 
 from .image_set import ImageSet
+from .places import data_folder
 
 CLASSES = (
     "T-shirt/top",
@@ -61,19 +61,28 @@ def load(split: str, *, root: Path | str | None = None) -> ImageSet:
 
     Args:
         split: ``"train"`` or ``"test"``.
-        root: torchvision's root; by default $WEINCE_DATA, else ``data`` in the working directory.
+        root: torchvision's root; by default see :func:`.places.data_folder`.
 
     Raises:
         FileNotFoundError: if the files are not there and cannot be downloaded.
         ValueError: for a file whose content is not the published one.
     """
-    home = Path(root or os.environ.get("WEINCE_DATA") or "data").expanduser().resolve()
-    folders = (DEBIAN_FOLDER, home, home / "FashionMNIST" / "raw")
-    for folder in folders:
-        if all(_find(folder, file) for file in FILES[split]):
-            return read_folder(folder, split)
-    _download(home, split)
-    return read_folder(folders[-1], split)
+    home = Path(root).expanduser().resolve() if root else data_folder()
+    folder = place(home, split)
+    if not all(find(folder, file) for file in FILES[split]):
+        _download(home, split)
+    return read_folder(folder, split)
+
+
+def place(home: Path, *splits: str) -> Path:
+    """The folder that has all files of some splits (default: of both), else where they would be.
+
+    Looked in, in this order: Debian's folder, ``home`` itself, torchvision's folder below it.
+    """
+    needed = [file for split in splits or FILES for file in FILES[split]]
+    raw = home / "FashionMNIST" / "raw"
+    folders = (DEBIAN_FOLDER, home, raw)
+    return next((f for f in folders if all(find(f, file) for file in needed)), raw)
 
 
 def read_folder(
@@ -94,7 +103,7 @@ def read_folder(
     """
     arrays = []
     for file, ndim in zip(FILES[split], (3, 1), strict=True):
-        path = _find(Path(folder), file)
+        path = find(Path(folder), file)
         if path is None:
             raise FileNotFoundError(f"{Path(folder) / file}[.gz] does not exist; put it there")
         content = _content(path)
@@ -115,8 +124,8 @@ def read_folder(
     )
 
 
-def _find(folder: Path, file: str) -> Path | None:
-    """Path of a file, plain or else compressed, or ``None``."""
+def find(folder: Path, file: str) -> Path | None:
+    """Path of a file named without ``.gz``, plain or else compressed, or ``None``."""
     candidates = (folder / file, folder / f"{file}.gz")
     return next((path for path in candidates if path.is_file()), None)
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from itertools import zip_longest
 from pathlib import Path
 
-import numpy as np
 import torch
 
+from .decoded import deal, decode
 from .image_set import ImageSet
 
 
 def load(
-    folder: Path | str, split: str, *, name: str = "", limit: int = 0, image_size: int = 0
+    folder: Path | str,
+    split: str,
+    *,
+    name: str = "",
+    limit: int = 0,
+    image_size: int = 0,
+    cache: Path | None = None,
 ) -> ImageSet:
     """Read one split of an image folder as RGB.
 
@@ -27,30 +32,21 @@ def load(
         limit: read the first so many images; 0 reads all.
         image_size: scale the shorter side to so many pixels (bilinear, antialiased) and crop the
             centre square; 0 leaves images as they are.
+        cache: folder that keeps the decoded images of large sets, see :mod:`.decoded`; ``None``
+            keeps nothing.
 
     Raises:
         FileNotFoundError: for a folder that is missing or holds no image.
         ValueError: for images of unequal size (the first that differs from the very first is
             named), a file that is no readable image, or a test class that has no training folder.
     """
-    if image_size < 0:
-        raise ValueError(f"image_size must be 0 (as it is) or a number of pixels, got {image_size}")
     classes, paths, labels = _list_images(Path(folder), split)
     if limit:
         paths, labels = paths[:limit], labels[:limit]
-    first = _read_image(paths[0], image_size)
-    images = np.empty((len(paths), *first.shape), dtype=np.uint8)
-    for row, path in enumerate(paths):
-        image = first if row == 0 else _read_image(path, image_size)
-        if image.shape != first.shape:
-            raise ValueError(
-                f"images of unequal size: {path} is {_size(image)} but {paths[0]} is "
-                f"{_size(first)} (width x height); pass image_size to bring all to one size"
-            )
-        images[row] = image
+    images = decode(paths, lambda path: Path(path).read_bytes(), image_size=image_size, cache=cache)
     return ImageSet(
         name=name or f"imagefolder:{folder}",
-        images=torch.from_numpy(images).permute(0, 3, 1, 2).contiguous(),
+        images=torch.from_numpy(images),
         labels=torch.tensor(labels, dtype=torch.int64),
         classes=tuple(classes),
     )
@@ -76,24 +72,5 @@ def _list_images(folder: Path, split: str) -> tuple[list[str], list[str], list[i
         raise FileNotFoundError(
             f"image folder {folder / split} holds no image ({', '.join(IMG_EXTENSIONS)}); {layout}"
         )
-    by_class = ([sample for sample in samples if sample[1] == label] for label in index.values())
-    dealt = [sample for turn in zip_longest(*by_class) for sample in turn if sample is not None]
+    dealt = deal([s for s in samples if s[1] == label] for label in index.values())
     return classes, [path for path, _ in dealt], [label for _, label in dealt]
-
-
-def _read_image(path: str, image_size: int) -> np.ndarray:
-    """One image as RGB, ``uint8`` of shape ``(H, W, 3)``."""
-    from PIL import Image, ImageOps
-
-    try:
-        with Image.open(path) as file:
-            image = file.convert("RGB")
-    except (OSError, SyntaxError) as error:  # SyntaxError: Pillow's word for a broken PNG
-        raise ValueError(f"cannot read image {path}: {error}; replace or delete it") from error
-    if image_size:
-        image = ImageOps.fit(image, (image_size, image_size), Image.Resampling.BILINEAR)
-    return np.asarray(image)
-
-
-def _size(image: np.ndarray) -> str:
-    return f"{image.shape[1]} x {image.shape[0]}"

@@ -10,10 +10,13 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+#: The label of every image of a set without classes.
+UNLABELLED = -1
+
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """Labelled images of one size, in memory.
+    """Labelled images of one size, in memory; or unlabelled ones, for contrastive training alone.
 
     Pixels stay ``uint8`` so that a set takes a quarter of the space of its float form, and so that
     its content hash does not depend on how a library scales to floats.
@@ -21,8 +24,8 @@ class ImageSet:
     Attributes:
         name: what the set was asked for by, as records show it, such as ``"fashion-mnist"``.
         images: ``uint8``, shape ``(n, C, H, W)``, with C = 1 (grey) or 3 (RGB).
-        labels: ``int64``, shape ``(n,)``, indices into ``classes``.
-        classes: names of the classes.
+        labels: ``int64``, shape ``(n,)``, indices into ``classes``; all -1 without classes.
+        classes: names of the classes; empty for an unlabelled set.
 
     Raises:
         ValueError: for another dtype or shape, or a label that names no class.
@@ -45,7 +48,13 @@ class ImageSet:
                 f"{self.name}: labels must be int64 of shape ({images.shape[0]},), one per image, "
                 f"got {labels.dtype} of shape {tuple(labels.shape)}"
             )
-        if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < len(self.classes):
+        if not self.classes:
+            if bool((labels != UNLABELLED).any()):
+                raise ValueError(
+                    f"{self.name}: without classes every label must be {UNLABELLED}, "
+                    f"got {int(labels[labels != UNLABELLED][0])}"
+                )
+        elif len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < len(self.classes):
             raise ValueError(
                 f"{self.name}: labels run from {int(labels.min())} to {int(labels.max())}, "
                 f"but there are {len(self.classes)} classes"

@@ -1,0 +1,160 @@
+"""Where data lies, what is there, and whether it is whole."""
+
+from pathlib import Path
+
+import published_files as made
+import pytest
+from PIL import Image
+
+import weince_lib
+from weince_lib.vision.datasets import check, data_folder, fashion_mnist, holdings, load, loading
+
+CHECKOUT = Path(weince_lib.__file__).resolve().parents[1]
+
+
+@pytest.fixture(autouse=True)
+def own_home(monkeypatch, tmp_path):
+    """An empty data folder, without Debian's files, off the network."""
+
+    def refuse(*_args, **_given):
+        raise AssertionError("nothing may be downloaded here")
+
+    for name in ("download_and_extract_archive", "download_url"):
+        monkeypatch.setattr(f"torchvision.datasets.utils.{name}", refuse)
+    monkeypatch.setattr("torchvision.datasets.mnist.download_and_extract_archive", refuse)
+    monkeypatch.setattr(fashion_mnist, "DEBIAN_FOLDER", tmp_path / "debian")
+    monkeypatch.setenv("WEINCE_DATA", str(tmp_path))
+
+
+def test_data_folder_is_below_the_project_root_wherever_one_works(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WEINCE_DATA")
+    monkeypatch.delenv("WEINCE_HOME", raising=False)
+    assert data_folder() == CHECKOUT / "data"
+    monkeypatch.setenv("WEINCE_HOME", str(tmp_path / "companion"))
+    assert data_folder() == tmp_path / "companion" / "data"
+    monkeypatch.setenv("WEINCE_DATA", "sets")
+    assert data_folder() == tmp_path / "companion" / "sets"
+    monkeypatch.setenv("WEINCE_DATA", str(tmp_path / "elsewhere"))
+    assert data_folder() == tmp_path / "elsewhere"
+    monkeypatch.setenv("WEINCE_DATA", "~/sets")
+    assert data_folder() == Path("~/sets").expanduser()
+
+
+def states():
+    return {held.name: held.state for held in holdings()}
+
+
+def test_holdings_of_an_empty_folder():
+    assert states() == {
+        "digits": "there",
+        "fashion-mnist": "missing",
+        "cifar10": "missing",
+        "cifar100": "missing",
+        "stl10": "missing",
+        "imagenet32": "missing",
+        "tiny-imagenet": "missing",
+    }
+
+
+def test_holdings_tell_whole_from_incomplete(monkeypatch, tmp_path):
+    made.make_cifar(monkeypatch, tmp_path, "cifar10")
+    made.make_imagenet32(monkeypatch, tmp_path)
+    made.make_tiny_imagenet(monkeypatch, tmp_path, zipped=True)
+    (tmp_path / "imagenet32" / "train_data_batch_7").unlink()
+    found = states()
+    assert found["cifar10"] == found["tiny-imagenet"] == "there"
+    assert found["imagenet32"] == "incomplete"
+    cifar10 = next(held for held in holdings() if held.name == "cifar10")
+    folder = tmp_path / "cifar-10-batches-py"
+    assert cifar10.where == str(folder)
+    assert cifar10.bytes == sum(path.stat().st_size for path in folder.iterdir())
+    assert cifar10.title == "CIFAR-10"
+
+
+def test_whole_sets_are_found_whole(monkeypatch, tmp_path):
+    made.make_stl10(monkeypatch, tmp_path, per_class=5)
+    findings = check("stl10")
+    assert all(finding.ok for finding in findings)
+    assert [finding.text for finding in findings[-3:]] == [
+        "train: 50 images of 3x96x96, 10 classes of 5",
+        "test: 50 images of 3x96x96, 10 classes of 5",
+        "unlabeled: 7 images of 3x96x96, unlabelled",
+    ]
+    md5 = loading.PUBLISHED["stl10"]().md5["test_X.bin"]
+    assert f"{tmp_path / 'stl10_binary' / 'test_X.bin'}: MD5 {md5}" in [f.text for f in findings]
+    digits = check("digits")
+    assert [finding.text for finding in digits] == [
+        "train: 1,352 images of 1x8x8, 10 classes of 131 to 138",
+        "test: 445 images of 1x8x8, 10 classes of 43 to 45",
+    ]
+    assert all(finding.ok for finding in digits)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_tiny_imagenet_is_checked_from_both_places(monkeypatch, tmp_path, zipped):
+    made.make_tiny_imagenet(monkeypatch, tmp_path, zipped=zipped)
+    *files, train, test = check("tiny-imagenet")
+    assert all(finding.ok for finding in files)
+    assert ("MD5" in files[0].text) == zipped
+    # Two images of a class make no 80/20 split, and five of three classes are not the same of each.
+    assert not train.ok
+    assert "class 'n02124075' has 2, too few for the 80/20 split, which needs 5" in train.text
+    assert not test.ok
+
+
+def test_every_bad_file_is_named_with_the_expected_hash(monkeypatch, tmp_path):
+    made.make_cifar(monkeypatch, tmp_path, "cifar10")
+    folder = tmp_path / "cifar-10-batches-py"
+    (folder / "data_batch_3").unlink()
+    (folder / "test_batch").write_bytes(b"damaged")
+    bad = [finding.text for finding in check("cifar10") if not finding.ok]
+    md5 = loading.PUBLISHED["cifar10"]().md5
+    assert len(bad) == 2
+    assert bad[0] == f"{folder / 'data_batch_3'} is missing (expected MD5 {md5['data_batch_3']})"
+    assert str(folder / "test_batch") in bad[1]
+    assert f"expected {md5['test_batch']}" in bad[1]
+
+
+def test_classes_of_unequal_size_are_no_cifar(monkeypatch, tmp_path):
+    made.make_cifar(monkeypatch, tmp_path, "cifar10")  # random labels
+    *files, train, test = check("cifar10")
+    assert all(finding.ok for finding in files)
+    assert not train.ok
+    assert train.text.endswith("expected 2 of each")
+    assert not test.ok
+
+
+def test_missing_everywhere_is_found_missing_and_not_downloaded():
+    for name in ("fashion-mnist", "cifar100", "imagenet32", "tiny-imagenet"):
+        findings = check(name)
+        assert findings
+        assert not any(finding.ok for finding in findings)
+    with pytest.raises(ValueError, match="unknown data set 'mnist'"):
+        check("mnist")
+
+
+def test_image_folders_are_counted_and_broken_images_named(tmp_path):
+    folder = tmp_path / "pets"
+    for split in ("train", "test"):
+        for name, n in (("cat", 5), ("dog", 6)):
+            (folder / split / name).mkdir(parents=True)
+            for k in range(n):
+                Image.new("RGB", (4, 4), (k, 0, 0)).save(folder / split / name / f"{k}.png")
+    (folder / "test" / "dog" / "2.png").write_bytes(b"")
+    train, test = check(f"imagefolder:{folder}")
+    assert train.ok
+    assert train.text == "train: 11 images of 3x4x4, 2 classes of 5 to 6"
+    assert not test.ok
+    assert str(folder / "test" / "dog" / "2.png") in test.text
+    (folder / "train" / "cat" / "4.png").unlink()
+    train, _ = check(f"imagefolder:{folder}")
+    assert not train.ok
+    assert "class 'cat' has 4, too few" in train.text
+
+
+def test_relative_root_and_load_agree(monkeypatch, tmp_path):
+    made.make_cifar(monkeypatch, tmp_path / "sets", "cifar10")
+    monkeypatch.chdir(tmp_path)
+    assert all(f.ok for f in check("cifar10", root="sets")[:-2])
+    assert len(load("cifar10", "test", root="sets")) == 4
