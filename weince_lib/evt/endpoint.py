@@ -97,19 +97,7 @@ def fit_known_endpoint(
             endpoint, and settings outside their range.
     """
     check_confidence(confidence)
-    if not math.isfinite(endpoint):
-        raise ValueError(f"endpoint must be finite, got {endpoint}")
-    if not 0.0 < floor < math.inf:
-        raise ValueError(f"floor must be positive and finite, got {floor}")
-    array = check_values(values)
-    _check_below(array, endpoint, floor)
-    u = select_threshold(array, threshold, quantile)
-    if u >= endpoint - floor:
-        raise ValueError(
-            f"the threshold {u:.9g} lies within {floor:g} of the endpoint {endpoint:g}: nothing of "
-            "the tail is left above it; lower the quantile or the threshold"
-        )
-    shortfall = endpoint - select_exceedances(array, u)
+    array, u, shortfall = select_shortfalls(values, endpoint, threshold, quantile, floor)
     floored = int(np.count_nonzero(shortfall < floor))
     log_ratio = np.log((endpoint - u) / np.maximum(shortfall, floor))
     n = int(log_ratio.size)
@@ -174,12 +162,46 @@ def sphere_shape(dimension: int) -> float:
     return -1.0 / sphere_tail_index(dimension)
 
 
-def _check_below(values: FloatArray, endpoint: float, floor: float) -> None:
-    above = values > endpoint + floor
+def select_shortfalls(
+    values: npt.ArrayLike,
+    endpoint: float,
+    threshold: float | None,
+    quantile: float,
+    floor: float,
+) -> tuple[FloatArray, float, FloatArray]:
+    """Check everything a fit with a known endpoint needs, and select its exceedances.
+
+    Args:
+        values: sample, shape ``(n,)``.
+        endpoint: x_F.
+        threshold: u, or ``None`` for the quantile.
+        quantile: level of the threshold when none is given.
+        floor: how far a value may lie above the endpoint, and a threshold must lie below it.
+
+    Returns:
+        The checked values, the threshold, and the shortfalls x_F - x of the exceedances, which are
+        not floored yet.
+
+    Raises:
+        ValueError: as :func:`fit_known_endpoint`.
+    """
+    if not math.isfinite(endpoint):
+        raise ValueError(f"endpoint must be finite, got {endpoint}")
+    if not 0.0 < floor < math.inf:
+        raise ValueError(f"floor must be positive and finite, got {floor}")
+    array = check_values(values)
+    above = array > endpoint + floor
     if above.any():
         index = int(np.argmax(above))
         raise ValueError(
-            f"values[{index}] = {values[index]:.9g} lies above the endpoint {endpoint:g}, as do "
-            f"{int(above.sum())} of {values.size} values; is the endpoint right, are the vectors "
+            f"values[{index}] = {array[index]:.9g} lies above the endpoint {endpoint:g}, as do "
+            f"{int(above.sum())} of {array.size} values; is the endpoint right, are the vectors "
             "normalised?"
         )
+    u = select_threshold(array, threshold, quantile)
+    if u >= endpoint - floor:
+        raise ValueError(
+            f"the threshold {u:.9g} lies within {floor:g} of the endpoint {endpoint:g}: nothing of "
+            "the tail is left above it; lower the quantile or the threshold"
+        )
+    return array, u, endpoint - select_exceedances(array, u)

@@ -35,6 +35,12 @@ LEAST_TOP_SHAPE = 3.0
 LEAST_RATIO = 1e-200
 #: Below this shape (xi - L) / xi^2 has lost half its digits and its limit is as good.
 SMALL_SHAPE = 1.5e-8
+#: Logarithms are taken of products of this many ratios, each between exp(-|s|) and exp(|s|)...
+BLOCK = 8
+#: ...which stay far from underflow and overflow for s up to this size.
+LARGEST_S = 80.0
+#: For smaller s, 1 + theta y has lost digits of theta y.
+SMALL_S = 0.05
 #: Step in s of the central difference behind the standard error; error about its square.
 DIFFERENCE_STEP = 1e-3
 
@@ -87,6 +93,7 @@ class GPDProfile:
                 "too wide a range for double precision; rescale the values or take their logarithm"
             )
         self._unit = excesses / self.largest
+        self._complement = 1.0 - self._unit
         mean_square = float(np.square(self._unit).mean())
         self._exponential_score = mean_square / (2.0 * float(self._unit.mean()) ** 2) - 1.0
 
@@ -97,13 +104,8 @@ class GPDProfile:
             scale = float(self._unit.mean())
             value = -math.log(scale) - 1.0
             return ProfilePoint(s, 0.0, scale, value, self._exponential_score)
-        if s < -1.0:  # 1 + theta v cancels near v = 1; this sum of positive terms does not
-            ratio = (1.0 - self._unit) + self._unit * math.exp(s)
-            mean_log = float(np.log(ratio).mean())
-        else:
-            ratio = theta * self._unit
-            mean_log = float(np.log1p(ratio).mean())
-            ratio += 1.0
+        ratio = self._ratio(s)
+        mean_log = self._mean_log(ratio, s)
         weight = 1.0 / ratio
         # This ratio is xi / theta without its 0 / 0 at theta = 0.
         scale = float(self._unit @ weight) / float(weight.sum())
@@ -114,6 +116,53 @@ class GPDProfile:
         else:
             score = (mean_log - shape) / shape**2
         return ProfilePoint(s, shape, scale, value, score)
+
+    def mean_log(self, s: float) -> float:
+        """L(theta) = mean log(1 + theta y) at ``s``, Grimshaw's estimate of xi for that theta."""
+        return self._mean_log(self._ratio(s), s)
+
+    def endpoint_log_likelihood(self, s: float) -> float:
+        """Profile log-likelihood per excess over the endpoint -1 / theta, Grimshaw's own profile.
+
+        For a given theta the best shape is L(theta). Shapes below -1 are left out, as everywhere:
+        where L lies below -1, the best shape in reach is -1.
+
+        Args:
+            s: log(1 + theta); for s >= 0 there is no endpoint, and the curve goes on all the same.
+        """
+        theta = math.expm1(s)
+        if theta == 0.0:
+            return -math.log(self.mean) - 1.0
+        mean_log = self.mean_log(s)
+        if mean_log <= -1.0:
+            return math.log(-theta)
+        return -math.log(mean_log / theta) - mean_log - 1.0
+
+    @property
+    def mean(self) -> float:
+        """Mean excess in units of max y, the limit of L(theta) / theta at theta = 0."""
+        return float(self._unit.mean())
+
+    def _ratio(self, s: float) -> FloatArray:
+        """1 + theta y for every excess."""
+        if s < -1.0:  # 1 + theta v cancels near v = 1; this sum of positive terms does not
+            ratio = self._unit * math.exp(s)
+            ratio += self._complement
+        else:
+            ratio = self._unit * math.expm1(s)
+            ratio += 1.0
+        return ratio
+
+    def _mean_log(self, ratio: FloatArray, s: float) -> float:
+        """Mean of log ratio; by one logarithm per block, as logarithms are the fit's whole cost."""
+        if abs(s) < SMALL_S:
+            return float(np.log1p(self._unit * math.expm1(s)).mean())
+        if abs(s) > LARGEST_S:
+            return float(np.log(ratio).mean())
+        whole = self.size - self.size % BLOCK
+        products = np.multiply.reduce(ratio[:whole].reshape(BLOCK, -1), axis=0)
+        total = float(np.log(products).sum()) + float(np.log(ratio[whole:]).sum())
+        return total / self.size
 
     def scan(self, drop: float) -> list[ProfilePoint]:
         """A grid over the curve, ascending in s, wide enough to hold all its hills.

@@ -5,6 +5,8 @@ from .link import coordinates, evidence_over_anchors, line_fits, links
 from .misspecification import Simulated, interval_coverage, noise_floor, sampling_law, wrong_link
 from .style import LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, save_figure, style
 from .tail import peaks_over_threshold
+from .tail_fit import probability_probability, profile_likelihood, quantile_quantile
+from .thresholds import mean_residual_life, parameter_stability
 from .training import training_history, view_pairs
 
 __all__ = [
@@ -18,8 +20,13 @@ __all__ = [
     "interval_coverage",
     "line_fits",
     "links",
+    "mean_residual_life",
     "noise_floor",
+    "parameter_stability",
     "peaks_over_threshold",
+    "probability_probability",
+    "profile_likelihood",
+    "quantile_quantile",
     "sampling_law",
     "save_figure",
     "style",

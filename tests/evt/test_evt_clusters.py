@@ -1,0 +1,158 @@
+"""Intervals over clusters: closed forms, coverage under dependence, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from weince_lib.evt import cluster_interval, fit_known_endpoint
+
+
+def mean(x):
+    return float(x.mean())
+
+
+def known_shape(x):
+    return fit_known_endpoint(x, threshold=0.0, floor=1e-12).shape
+
+
+def test_mean_of_equal_clusters_is_the_t_interval_of_their_means():
+    values = np.random.default_rng(0).normal(size=(8, 25))
+    labels = np.repeat([f"batch {g}" for g in range(8)], 25)
+    found = cluster_interval(values.ravel(), labels, mean)
+    means = values.mean(axis=1)
+    low, high = stats.t.interval(0.95, 7, loc=means.mean(), scale=stats.sem(means))
+    assert (found.low, found.high) == pytest.approx((low, high), rel=1e-10)
+    assert found.standard_error == pytest.approx(stats.sem(means), rel=1e-10)
+    assert (found.clusters, found.values, found.method) == (8, 200, "jackknife")
+    assert "8 clusters are few" in found.note  # and t, not the normal, makes up for it
+    assert found.high - found.low > 1.15 * 2 * stats.norm.ppf(0.975) * stats.sem(means)
+
+
+def test_agrees_with_statsmodels():
+    api = pytest.importorskip("statsmodels.api")
+    rng = np.random.default_rng(1)
+    labels = np.repeat(np.arange(40), 30)
+    values = rng.normal(size=40)[labels] + rng.normal(size=1200)
+    found = cluster_interval(values, labels, mean)
+    robust = api.OLS(values, np.ones(1200)).fit(
+        cov_type="cluster", cov_kwds={"groups": labels}, use_t=True
+    )
+    # statsmodels' small-sample factor G (n - 1) / ((G - 1) (n - k)) is G / (G - 1) here.
+    assert found.standard_error == pytest.approx(float(robust.bse[0]), rel=1e-6)
+    assert (found.low, found.high) == pytest.approx(tuple(robust.conf_int()[0]), rel=1e-6)
+
+
+def test_pairs_leave_out_every_pair_of_a_point():
+    rng = np.random.default_rng(2)
+    points = rng.normal(size=(12, 3))
+    i, j = np.triu_indices(12, 1)
+    values = (points[i] * points[j]).sum(axis=1)
+    found = cluster_interval(values, np.column_stack([i, j]), mean)
+    left = []
+    for point in range(12):
+        kept = [v for v, a, b in zip(values, i, j, strict=True) if point not in (a, b)]
+        left.append(sum(kept) / len(kept))
+    centre = sum(left) / 12
+    variance = 11 / 12 * sum((x - centre) ** 2 for x in left)
+    assert found.standard_error == pytest.approx(math.sqrt(variance), rel=1e-10)
+
+
+def dependent_scores(clusters, size, rng):
+    """Power-law shortfalls, shape -1/2, tied within clusters by a Gaussian factor, rho = 0.5."""
+    z = math.sqrt(0.5) * (rng.normal(size=(clusters, 1)) + rng.normal(size=(clusters, size)))
+    return 1.0 - stats.norm.cdf(z).ravel() ** 0.5, np.repeat(np.arange(clusters), size)
+
+
+@pytest.mark.parametrize(("clusters", "size"), [(8, 60), (25, 20)])
+def test_coverage_where_ignoring_clusters_fails(clusters, size):
+    """120 samples; 0.95 - 4.5 errors is 0.86. The interval for independent values holds 0.4."""
+    rng = np.random.default_rng(3)
+    hits = naive = 0
+    for _ in range(120):
+        values, labels = dependent_scores(clusters, size, rng)
+        found = cluster_interval(values, labels, known_shape)
+        fit = fit_known_endpoint(values, threshold=0.0, floor=1e-12)
+        hits += found.low <= -0.5 <= found.high
+        naive += fit.shape_low <= -0.5 <= fit.shape_high
+    assert hits / 120 >= 0.86
+    assert naive / 120 < 0.65
+
+
+def test_bootstrap_draws_clusters_whole():
+    """With constant clusters its spread is that of the mean of G draws, not of n."""
+    effects = np.random.default_rng(4).normal(size=50)
+    values = np.repeat(effects, 30)
+    labels = np.repeat(np.arange(50), 30)
+    found = cluster_interval(values, labels, mean, method="bootstrap", replications=2000)
+    expected = effects.std() / math.sqrt(50)
+    assert found.standard_error == pytest.approx(expected, rel=4 / math.sqrt(4000))
+    low, high = stats.norm.interval(0.95, loc=effects.mean(), scale=expected)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=0.25 * expected)
+    assert "few" not in found.note
+    few = cluster_interval(values[:150], labels[:150], mean, method="bootstrap", replications=9)
+    assert "use the jackknife" in few.note
+
+
+def test_bootstrap_of_pairs_draws_points():
+    """A pair counts as often as the product of its points' counts."""
+    i, j = np.triu_indices(15, 1)
+    seen = []
+
+    def record(x):
+        seen.append(np.bincount(x.astype(int), minlength=105))
+        return 0.0
+
+    cluster_interval(
+        np.arange(105.0), np.column_stack([i, j]), record, method="bootstrap", replications=3
+    )
+    for counts in seen[1:]:
+        weight = np.zeros((15, 15))
+        weight[i, j] = counts
+        weight += weight.T
+        present = np.flatnonzero(weight.sum(axis=1))
+        inner = weight[np.ix_(present, present)] + np.eye(len(present))
+        assert (inner > 0).all()
+        for a, b, c in ((0, 1, 2), (1, 2, 3)):
+            # w_ab w_bc / w_ac is the square of b's count.
+            a, b, c = present[[a, b, c]]
+            root = math.sqrt(weight[a, b] * weight[b, c] / weight[a, c])
+            assert root == pytest.approx(round(root))
+
+
+def test_merging_clusters_keeps_the_answer():
+    rng = np.random.default_rng(5)
+    values, labels = dependent_scores(400, 5, rng)
+    whole = cluster_interval(values, labels, known_shape, max_groups=400)
+    merged = cluster_interval(values, labels, known_shape, max_groups=50)
+    assert (whole.clusters, merged.clusters) == (400, 50)
+    assert merged.estimate == whole.estimate
+    # A standard error on 49 degrees of freedom is known to about 10 %.
+    assert merged.standard_error == pytest.approx(whole.standard_error, rel=0.45)
+    assert merged == cluster_interval(values, labels, known_shape, max_groups=50)
+
+
+GOOD = np.linspace(0.0, 0.9, 40)
+
+
+@pytest.mark.parametrize(
+    ("labels", "settings", "message"),
+    [
+        (np.zeros(40, int), {}, "names 1 clusters, at least 2"),
+        (np.column_stack([np.zeros(40, int), np.ones(40, int)]), {}, "names 2 .* at least 3"),
+        (np.zeros(39, int), {}, r"shape \(40,\) or \(40, 2\), one row per value, got \(39,\)"),
+        (np.zeros(40), {}, "integer or string labels, got dtype float64"),
+        (np.arange(40), {"max_groups": 1}, "max_groups must be at least 2"),
+        (np.arange(40), {"method": "wild"}, "'jackknife' or 'bootstrap', got 'wild'"),
+        (np.arange(40), {"confidence": 95}, "confidence must lie in"),
+    ],
+)
+def test_bad_input(labels, settings, message):
+    with pytest.raises(ValueError, match=message):
+        cluster_interval(GOOD, labels, mean, **settings)
+
+
+def test_a_statistic_that_fails_is_named():
+    with pytest.raises(ValueError, match="statistic of the values without group 0 of 40 is nan"):
+        cluster_interval(GOOD, np.arange(40), lambda x: 1.0 if x.size == 40 else math.nan)

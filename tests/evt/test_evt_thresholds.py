@@ -1,0 +1,178 @@
+"""Quantiles, parameter stability and mean residual life against brute force and closed forms."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from weince_lib.evt import (
+    fit_gpd,
+    fit_known_endpoint,
+    fit_tail_quantile,
+    mean_residual_life,
+    parameter_stability,
+)
+from weince_lib.evt.thresholds import MeanExcess
+
+
+def excesses(shape, size, seed):
+    e = np.random.default_rng(seed).standard_exponential(size)
+    return np.expm1(shape * e) / shape if shape else e
+
+
+def highest(y, scale_of, shapes):
+    """Highest log-likelihood over a grid of shapes, refined, the scale tied to the shape."""
+
+    def lost(shape):
+        scale = scale_of(shape)
+        if scale <= 0:
+            return 1e9
+        return min(-stats.genpareto.logpdf(y, shape, scale=scale).sum(), 1e9)
+
+    best = min(shapes, key=lost)
+    step = shapes[1] - shapes[0]
+    found = optimize.minimize_scalar(
+        lost, bounds=(best - step, best + step), method="bounded", options={"xatol": 1e-9}
+    )
+    return -min(found.fun, lost(best))
+
+
+@pytest.mark.parametrize("shape", [-0.6, -0.25, 0.3])
+def test_quantile_and_interval_against_brute_force(shape):
+    y = 3.0 * excesses(shape, 120, seed=1)
+    values = np.concatenate([-np.ones(480), y])  # a fifth of the values exceed 0
+    level = fit_tail_quantile(values, 0.002, threshold=0.0)
+    fit = fit_gpd(values, threshold=0.0)
+    expected = stats.genpareto.isf(0.01, fit.shape, scale=fit.scale)
+    assert level.quantile == pytest.approx(expected, rel=1e-9)
+    assert (level.regime, level.exceedances) == (fit.regime, 120)
+    drop = stats.chi2.ppf(0.95, 1) / 2
+    shapes = np.arange(-0.9993, 1.5, 0.004)
+    assert level.low < level.quantile < level.high
+    for end in (level.low, level.high):
+        top = highest(y, lambda xi, end=end: end / stats.genpareto.isf(0.01, xi), shapes)
+        assert top == pytest.approx(fit.log_likelihood - drop, abs=1e-3)
+
+
+def test_quantile_of_an_exponential_tail_and_other_units():
+    values = np.random.default_rng(2).standard_exponential(5000)
+    level = fit_tail_quantile(values, 1e-4)
+    assert level.low < -math.log(1e-4) < level.high
+    moved = fit_tail_quantile(1e5 * values - 7, 1e-4)
+    for name in ("quantile", "low", "high"):
+        assert getattr(moved, name) == pytest.approx(1e5 * getattr(level, name) - 7, rel=1e-5)
+
+
+def test_quantile_without_a_maximum():
+    level = fit_tail_quantile(1 - np.random.default_rng(3).random(2000) ** 1.5, 1e-3)
+    assert level.regime == "unbounded"
+    assert all(math.isnan(x) for x in (level.quantile, level.low, level.high))
+    assert "order statistic" in level.note
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.011, 1.0, math.nan])
+def test_bad_probability(probability):
+    with pytest.raises(ValueError, match=r"between 0 and the share 0\.0[01]\d* of values above"):
+        fit_tail_quantile(np.arange(2000.0) ** 0.5, probability)
+
+
+# Parameter stability -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("shape", "origin"), [(-0.7, 0.0), (-0.3, -5.0), (0.25, 2.0)])
+def test_modified_scale_against_brute_force(shape, origin):
+    values = origin + excesses(shape, 400, seed=4)
+    (point,) = parameter_stability(values, quantiles=[0.6])
+    fit = point.fit
+    assert fit == fit_gpd(values, quantile=0.6)
+    u = fit.threshold
+    assert point.modified_scale == pytest.approx(fit.scale - fit.shape * u, rel=1e-12)
+    assert point.modified_scale_low < point.modified_scale < point.modified_scale_high
+    y = values[values > u] - u
+    drop = stats.chi2.ppf(0.95, 1) / 2
+    shapes = np.arange(-0.9993, 1.5, 0.004)
+    for end in (point.modified_scale_low, point.modified_scale_high):
+        top = highest(y, lambda xi, end=end: end + xi * u, shapes)
+        assert top == pytest.approx(fit.log_likelihood - drop, abs=1e-3)
+
+
+def test_modified_scale_of_a_pareto_law_is_zero():
+    """P(X > x) = x^-2: sigma = u / 2, xi = 1 / 2, at every threshold; 4 errors' room."""
+    values = np.random.default_rng(5).random(40_000) ** -0.5
+    for point in parameter_stability(values, quantiles=[0.5, 0.9], confidence=0.9999):
+        assert point.modified_scale_low < 0.0 < point.modified_scale_high
+        assert point.modified_scale_high - point.modified_scale_low < 1.5
+
+
+@pytest.mark.parametrize("shape", [-0.55, -0.8, -1.0, -1.7, -4.0])
+def test_no_shape_breaks_it(shape):
+    scores = 1 - np.random.default_rng(6).random(20_000) ** -shape
+    for point in parameter_stability(scores, endpoint=1.0):
+        if point.fit.threshold < 1 - 1e-6:
+            assert point.known == fit_known_endpoint(scores, quantile=point.quantile)
+        else:  # so short a tail is at the cap to the floor
+            assert (shape, point.known) == (-4.0, None)
+        assert point.fit.shape_low <= point.fit.shape_high
+        triple = (point.modified_scale, point.modified_scale_low, point.modified_scale_high)
+        if point.fit.regime == "unbounded":
+            assert shape <= -0.8
+            assert all(math.isnan(x) for x in triple)
+        else:
+            assert shape > -1.5
+            # -xi x_F, with the endpoint all but known.
+            assert triple[0] == pytest.approx(-point.fit.shape, rel=0.02)
+            assert triple[1] < triple[0] < triple[2]
+
+
+# Mean residual life --------------------------------------------------------------------------
+
+
+def test_mean_residual_life_against_a_loop():
+    values = np.random.default_rng(7).normal(size=300)
+    for point, level in zip(
+        mean_residual_life(values, quantiles=[0.3, 0.9]), (0.3, 0.9), strict=True
+    ):
+        u = sorted(values)[int(level * 299)]
+        over = [x - u for x in values if x > u]
+        assert (point.threshold, point.exceedances) == (u, len(over))
+        low, high = stats.t.interval(0.95, len(over) - 1, loc=np.mean(over), scale=stats.sem(over))
+        assert (point.mean, point.low, point.high) == pytest.approx((np.mean(over), low, high))
+    assert isinstance(point, MeanExcess)
+
+
+def test_mean_residual_life_is_a_line_on_a_pareto_tail():
+    """e(u) = (1 + xi u) / (1 - xi): falling for an endpoint, level for the exponential law."""
+    for shape in (-0.5, 0.0, 0.3):
+        values = excesses(shape, 50_000, seed=8)
+        for point in mean_residual_life(values, quantiles=[0.5, 0.9, 0.98], confidence=0.9999):
+            assert point.low < (1 + shape * point.threshold) / (1 - shape) < point.high
+
+
+def test_mean_residual_life_over_clusters():
+    """Every value thrice over: the interval over clusters is that of the values once."""
+    values = np.random.default_rng(9).normal(size=200)
+    labels = np.arange(200)
+    (once,) = mean_residual_life(values, quantiles=[0.5])
+    (thrice,) = mean_residual_life(np.repeat(values, 3), quantiles=[0.5])
+    (honest,) = mean_residual_life(
+        np.repeat(values, 3), quantiles=[0.5], clusters=np.repeat(labels, 3)
+    )
+    assert honest.exceedances == 3 * once.exceedances
+    assert (honest.low, honest.high) == pytest.approx((once.low, once.high), rel=0.02)
+    assert thrice.high - thrice.low < 0.6 * (once.high - once.low)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"quantiles": []}, "quantiles must ascend"),
+        ({"quantiles": [0.9, 0.5]}, r"quantiles must ascend .* got \[0.9, 0.5\]"),
+        ({"quantiles": [0.995]}, "leaves 1 values above the threshold, at least 2"),
+        ({"quantiles": [0.5], "clusters": [1] * 200}, "leaves 1 clusters above"),
+        ({"quantiles": [0.5], "clusters": [1] * 20}, "clusters must have shape"),
+    ],
+)
+def test_bad_thresholds(settings, message):
+    with pytest.raises(ValueError, match=message):
+        mean_residual_life(np.arange(200.0), **settings)
