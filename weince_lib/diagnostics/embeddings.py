@@ -295,7 +295,8 @@ def _choose(names: list[str], keys: tuple[str, ...], file: str) -> str:
         if key in names:
             return key
     raise ValueError(
-        f"{file} holds {len(names)} arrays ({', '.join(names[:6])}); name the one to use {keys[0]!r}"
+        f"{file} holds {len(names)} arrays ({', '.join(names[:6])}); "
+        f"name the one to use {keys[0]!r}"
     )
 
 

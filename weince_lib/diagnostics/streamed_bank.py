@@ -307,9 +307,7 @@ class _Stream:
             sample=sample,
         )
 
-    def _block(
-        self, span: slice, bounds: np.ndarray, threshold: float
-    ) -> dict[str, np.ndarray]:
+    def _block(self, span: slice, bounds: np.ndarray, threshold: float) -> dict[str, np.ndarray]:
         """Pairs of the anchors in ``span`` with all later positions that are worth keeping."""
         n, a = len(self._z), self._count
         rows = self._float(span)
