@@ -86,7 +86,7 @@ def corrections(
             of rows, none of which is anyone's positive.
         labels: codes, shape ``(n,)``; rows of an anchor's label are left out of its negatives.
         batch_size: pairs per batch N; 2N rows. 256 is the paper's. Small sets make smaller batches.
-        batches: 32 as in the paper's banks; fewer where the set has no more rows.
+        batches: at most so many, without a row in common; 32 as in the paper's banks.
         temperature: 0.5 is the paper's for images; 0.05 for text.
         presets: see :data:`weince_lib.losses.presets.PRESETS`.
         seed: of the draws.
@@ -187,28 +187,27 @@ def _draw(
     batches: int,
     rng: np.random.Generator,
 ) -> list[tuple[np.ndarray, bool]]:
-    """Rows of each batch, and whether they are two halves of positive pairs."""
+    """Rows of each batch, and whether they are two halves of positive pairs.
+
+    Batches share no row, so that they are independent and their spread gives an error.
+    """
     if pairs is None:
         size = min(2 * batch_size, n)
-        count = 1 if size == n else batches
-        return [(rng.choice(n, size, replace=False), False) for _ in range(count)]
-    drawn = []
-    for _ in range(batches):
-        used: set[int] = set()
-        chosen = []
-        # A row of several pairs is in a batch once.
-        for i, j in pairs[rng.permutation(len(pairs))[: 4 * batch_size]].tolist():
-            if i in used or j in used:
-                continue
-            used.update((i, j))
-            chosen.append((i, j))
-            if len(chosen) == batch_size:
-                break
-        drawn.append((np.array(chosen).T.ravel(), True))
-    size = min(len(rows) for rows, _ in drawn) // 2
-    if size < batch_size and size == len(drawn[0][0]) // 2:
-        drawn = drawn[: max(1, len(pairs) // max(size, 1))]
-    return [(np.r_[rows[:size], rows[len(rows) // 2 :][:size]], True) for rows, _ in drawn]
+        order = rng.permutation(n)
+        count = min(batches, n // size)
+        return [(order[k * size : (k + 1) * size], False) for k in range(count)]
+    used = np.zeros(n, dtype=bool)
+    chosen = []
+    for i, j in pairs[rng.permutation(len(pairs))].tolist():
+        if used[i] or used[j]:  # a row of several pairs is there once
+            continue
+        used[[i, j]] = True
+        chosen.append((i, j))
+        if len(chosen) == batches * batch_size:
+            break
+    size = min(batch_size, len(chosen))
+    ends = np.array(chosen)
+    return [(ends[k * size : (k + 1) * size].T.ravel(), True) for k in range(len(chosen) // size)]
 
 
 def _shortfalls(embeddings: np.ndarray, rows: np.ndarray) -> Tensor:

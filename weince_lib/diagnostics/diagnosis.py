@@ -18,14 +18,14 @@ import torch
 from ..losses.evidence import has_spread, read_tail
 from ..losses.presets import PRESETS
 from .batch_correction import Correction, corrections
-from .embeddings import check_labels, check_pair_rows, check_rows, load_embeddings
+from .diagnosis_text import DUPLICATE, assumptions, reason
+from .embedding_checks import check_labels, check_pair_rows, check_rows
+from .embeddings import load_embeddings
 from .shape_verdict import LEAST_EXCEEDANCES, ShapeAt, Verdict, shape_at, verdict
 from .streamed_bank import LEVELS, BankSettings, StreamedBank, streamed_bank
 
 #: Fewer rows have too few pairs: 50 rows are 1,225 pairs, 123 of them above the 0.9 quantile.
 LEAST_ROWS = 50
-#: Pairs nearer than this are the same row up to float32, and say nothing about a tail.
-DUPLICATE = 1e-6
 #: Pairs nearer than this are near-duplicates, to be looked at. A cosine above 0.999.
 NEAR_DUPLICATE = 1e-3
 _NAMED = 20
@@ -176,7 +176,7 @@ def diagnose(
     share, error = _open_share(bank)
     return Diagnosis(
         verdict=found,
-        reason=_reason(found, main, shapes),
+        reason=reason(found, main),
         main=main,
         shapes=tuple(shapes),
         rows=len(z),
@@ -185,7 +185,7 @@ def diagnose(
         open_share_all=share,
         open_share_all_error=error,
         duplicates=near_duplicates(bank),
-        assumptions=_assumptions(bank, pairs, labels, done[0], main),
+        assumptions=assumptions(bank, pairs, labels, done[0], main),
         bank=bank,
     )
 
@@ -202,7 +202,7 @@ def shapes_of(bank: StreamedBank, seed: int = 0) -> list[ShapeAt]:
     order = np.argsort(bank.shortfalls[distinct], kind="stable")
     delta = bank.shortfalls[distinct][order]
     members = bank.members[distinct][order]
-    shapes = []
+    shapes: list[ShapeAt] = []
     for level in LEVELS:
         count = round(bank.pairs * (1.0 - level))
         if level == bank.level or (not shapes and count >= len(delta)):
@@ -257,83 +257,3 @@ def _open_share(bank: StreamedBank) -> tuple[float, float]:
     opened = (usable & (reading.delta_aic > calibrated.evidence_margin)).double().numpy()
     share, a = float(opened.mean()), len(opened)
     return share, math.sqrt(share * (1.0 - share) / a * (1.0 - a / bank.rows))
-
-
-def _reason(found: Verdict, main: ShapeAt, shapes: list[ShapeAt]) -> str:
-    interval = f"ξ̂ = {main.shape:.2f}, 95 % interval [{main.low:.2f}, {main.high:.2f}]"
-    yard = f"{main.reference:.2f} of a normal law"
-    if found == "endpoint-like":
-        text = f"The tail is shorter than a normal law's: {interval}, against the {yard}."
-        return (
-            text
-            + {
-                "at the cap": " Its implied endpoint agrees with cosine 1, the one WEINCE supposes.",
-                "below the cap": " But it ends below cosine 1, where WEINCE does not look for it.",
-                "beyond the cap or none": " But the implied endpoint lies beyond cosine 1.",
-                "unclear": " Where it ends is not clear from these pairs.",
-            }[main.cap]
-        )
-    if found == "Gumbel-like":
-        return (
-            f"The tail is not shorter than a normal law's: {interval}, against the {yard}. "
-            "Nothing here speaks for an endpoint; InfoNCE's own link is the natural one."
-        )
-    if main.vote != "undecided":
-        return (
-            f"At the main threshold the tail is {main.vote} ({interval}), higher thresholds say "
-            "the opposite."
-        )
-    if main.high - main.low < 0.1:
-        return (
-            f"{interval}: close to the {yard}, where a law without an endpoint and one with an "
-            "endpoint in many dimensions look alike. Whichever it is, it matters little."
-        )
-    return f"{interval}, against the {yard}: too wide to tell. More rows would narrow it."
-
-
-def _assumptions(
-    bank: StreamedBank,
-    pairs: np.ndarray | None,
-    labels: np.ndarray | None,
-    correction: Correction,
-    main: ShapeAt,
-) -> tuple[str, ...]:
-    """What was taken for granted."""
-    if labels is not None:
-        negatives = "Rows with the same label are no negatives of each other; all other pairs are."
-    elif pairs is not None:
-        negatives = f"The {len(pairs):,} pairs given are positive; all other pairs are negatives."
-    else:
-        negatives = (
-            "No pairs or labels were given, so all pairs count as negatives. Items that belong "
-            "together, if there are any, are in the tail too."
-        )
-    if bank.all_anchors:
-        sampling = f"All {bank.pairs:,} negative pairs were looked at."
-    else:
-        sampling = (
-            f"{len(bank.anchors):,} of {bank.rows:,} rows, drawn at random, were paired with all "
-            f"rows ({bank.pairs:,} pairs). The share of pairs above the base threshold is "
-            f"{bank.share:.5f} ± {bank.share_error:.5f} (standard error of the draw)."
-        )
-    fitted = (
-        "Intervals for the shape are 95 %, by a jackknife over groups of rows: the rows are taken "
-        "for independent draws, the pairs are not."
-    )
-    if main.fitted < main.exceedances:
-        fitted += (
-            f" Of {main.exceedances:,} exceedances {main.fitted:,}, drawn at random, were fitted."
-        )
-    batch = (
-        f"WEINCE was asked in {correction.batches} "
-        f"batch{'es' if correction.batches > 1 else ''} of {correction.views} rows at "
-        f"τ = {correction.temperature:g}, frozen: what training would change is not in it."
-    )
-    return (
-        "Similarity is the cosine; rows were normalised.",
-        negatives,
-        sampling,
-        fitted,
-        f"Pairs of identical rows (1 − s ≤ {DUPLICATE:g}) were left out of the fits.",
-        batch,
-    )

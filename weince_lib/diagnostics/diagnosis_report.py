@@ -8,6 +8,7 @@ import html
 import io
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from .. import files
 from ..evt import fit_gpd, fit_known_endpoint
 from .batch_correction import Correction
+from .diagnosis_text import DUPLICATE
 from .shape_verdict import GROUPS, MARGIN, MOST_FITTED, ShapeAt
 
 if TYPE_CHECKING:
@@ -118,8 +120,8 @@ def as_html(diagnosis: Diagnosis, name: str) -> str:
         _correction_table(d.corrections),
         "<p>An anchor shows evidence if ΔAIC exceeds the preset's margin. The paper's gate, two "
         "straight lines, opens for nearly every tail, also for those without an endpoint; the "
-        "calibrated one compares likelihoods and keeps to 5&nbsp;% there. Reading the 32 hardest of "
-        f"<i>all</i> an anchor's negatives, the calibrated gate opens for "
+        "calibrated one compares likelihoods and keeps to 5&nbsp;% there. Reading the 32 hardest "
+        f"of <i>all</i> an anchor's negatives, the calibrated gate opens for "
         f"{_percent(d.open_share_all, d.open_share_all_error)} of the anchors.</p>",
         "<h2>Near-duplicates</h2>",
         _duplicates(diagnosis),
@@ -152,7 +154,7 @@ def _figures(diagnosis: Diagnosis) -> list[str]:
         ) from error
     main, bank = diagnosis.main, diagnosis.bank
     cosines = 1.0 - bank.shortfalls.astype(np.float64)
-    cosines = cosines[(cosines > main.threshold) & (bank.shortfalls > _duplicate())]
+    cosines = cosines[(cosines > main.threshold) & (bank.shortfalls > DUPLICATE)]
     if len(cosines) > MOST_FITTED:
         cosines = np.random.default_rng(0).choice(cosines, MOST_FITTED, replace=False)
     known = fit_known_endpoint(cosines, threshold=main.threshold)
@@ -169,8 +171,8 @@ def _figures(diagnosis: Diagnosis) -> list[str]:
         ),
         (
             plots.quantile_quantile(cosines, fit_gpd(cosines, threshold=main.threshold), known),
-            "A law fits where its dots follow the diagonal, or, right, stay in its band. Bands take "
-            "pairs for independent and are too narrow.",
+            "A law fits where its dots follow the diagonal, or, right, stay in its band. Bands "
+            "take pairs for independent and are too narrow.",
         ),
         (
             draw.correction(bank.rho, diagnosis.corrections),
@@ -186,12 +188,6 @@ def _figures(diagnosis: Diagnosis) -> list[str]:
         )
         plt.close(figure)
     return found
-
-
-def _duplicate() -> float:
-    from .diagnosis import DUPLICATE
-
-    return DUPLICATE
 
 
 def _png(figure: Figure) -> str:
@@ -260,7 +256,7 @@ def _duplicates(diagnosis: Diagnosis) -> str:
     return text + _table(("row", "row", "1 − s"), rows)
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]], bold: int | None = None) -> str:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], bold: int | None = None) -> str:
     lines = ["<table><tr>" + "".join(f"<th>{html.escape(h)}</th>" for h in head) + "</tr>"]
     for k, row in enumerate(rows):
         mark = ' class="main"' if k == bold else ""

@@ -141,8 +141,13 @@ def shape_at(
         seed: of the thinning and of the groups.
 
     Raises:
-        ValueError: as the fits of :mod:`weince_lib.evt`.
+        ValueError: for shortfalls that are not positive, and as the fits of
+            :mod:`weince_lib.evt`.
     """
+    if not np.all(shortfalls > 0.0):
+        raise ValueError(
+            f"shortfalls must be positive, got {np.min(shortfalls):g}: leave identical rows out"
+        )
     room = 1.0 - threshold
     strictly = shortfalls.astype(np.float64) < room
     shortfalls, members = shortfalls[strictly], members[strictly]

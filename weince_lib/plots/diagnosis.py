@@ -55,10 +55,13 @@ def cosines_and_tail(sample: np.ndarray, excesses: np.ndarray, main: ShapeAt) ->
                 else float(excesses.mean()) * (1.0 - main.shape)
             )
             name = f"generalised Pareto, ξ̂ = {main.shape:.2f}".replace("-", "−")
-            laws = {name: (stats.genpareto(main.shape, scale=scale), _FREE)} | laws
+            laws[name] = (stats.genpareto(main.shape, scale=scale), _FREE)
         for name, (law, colour) in laws.items():
             density = law.pdf(grid)
-            tail.plot(grid, np.where(density > 0, density, np.nan), color=colour, label=name)
+            # Dashed, as it often lies on another.
+            dash = "--" if colour == _FREE else "-"
+            shown = np.where(density > 0, density, np.nan)
+            tail.plot(grid, shown, color=colour, ls=dash, label=name)
         if room <= top:
             tail.axvline(room, color=REFERENCE_COLOUR, ls=":", lw=1)
         tail.set(
@@ -81,7 +84,7 @@ def shapes_over_thresholds(shapes: Sequence[ShapeAt], main: ShapeAt) -> Figure:
     """
     x = np.arange(len(shapes), dtype=float)
     with style():
-        figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 3.0))
+        figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 3.4))
         reference = np.array([s.reference for s in shapes])
         wide = np.r_[-0.5, x, len(shapes) - 0.5]
         padded = np.r_[reference[0], reference, reference[-1]]
@@ -126,18 +129,21 @@ def shapes_over_thresholds(shapes: Sequence[ShapeAt], main: ShapeAt) -> Figure:
         if beyond:
             right.plot(x[beyond], np.full(len(beyond), highest), "^", ms=4, color=_FREE)
         right.plot(x, [s.threshold for s in shapes], "_", ms=9, color=DATA_COLOUR, label="u")
-        right.axhline(1.0, color=_KNOWN, lw=1, label="cap, cosine 1")
+        right.axhline(1.0, color=REFERENCE_COLOUR, lw=1, ls=":", label="cap, cosine 1")
         right.set(
             ylabel="cosine",
             title="Implied endpoint (arrow: goes on)",
             ylim=(min(s.threshold for s in shapes) - 0.05, highest + 0.04),
         )
-        right.legend(loc="lower right")
         for axes in (left, right):
-            axes.set_xticks(x, [f"{s.level:g}" for s in shapes])
+            axes.set_xticks(x, [f"{s.level:g}" for s in shapes], rotation=45)
             axes.get_xticklabels()[list(shapes).index(main)].set_fontweight("bold")
             axes.set(xlabel="threshold quantile (bold: main)", xlim=(-0.5, len(shapes) - 0.5))
-        figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+        handles, names = left.get_legend_handles_labels()
+        more, other_names = right.get_legend_handles_labels()
+        figure.legend(
+            handles + more, names + other_names, loc="outside lower center", ncols=3, fontsize=8
+        )
     return figure
 
 
@@ -150,7 +156,9 @@ def correction(rho: np.ndarray, corrections: Sequence[Correction]) -> Figure:
     """
     with style():
         figure, (near, lam, bars) = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.6))
-        finite = np.maximum(rho[np.isfinite(rho)], 1e-8)
+        finite = rho[np.isfinite(rho)]
+        # A few duplicates shall not squeeze the rest: what lies below is put into the first bin.
+        finite = np.maximum(finite, max(float(np.quantile(finite, 0.005)), 1e-8))
         low, high = np.floor(np.log10(finite.min())), np.ceil(np.log10(finite.max()))
         near.hist(finite, bins=np.logspace(low, max(high, low + 1), 40), color=DATA_COLOUR)
         near.set(
@@ -167,7 +175,10 @@ def correction(rho: np.ndarray, corrections: Sequence[Correction]) -> Figure:
             xlabel="λ, blend weight\nof an anchor",
             ylabel="share of anchors",
             title="λ in batches",
-            ylim=(0, 1.3),
+            ylim=(
+                0,
+                1.35 * max(np.histogram(c.lam, bins)[0].max() / c.lam.size for c in corrections),
+            ),
         )
         lam.legend(loc="upper right")
         heights = [100 * corrections[0].hardest_infonce]
@@ -180,7 +191,7 @@ def correction(rho: np.ndarray, corrections: Sequence[Correction]) -> Figure:
         bars.set_xticks(x, ["InfoNCE", *names], fontsize=7)
         bars.set(
             xlabel="loss",
-            ylabel="% of the negatives' gradient",
+            ylabel="% of the gradient",
             title="On the hardest 1 %",
             ylim=(0, 1.15 * max(heights) + 1e-9),
         )
