@@ -18,6 +18,12 @@ def saved(tmp_path):
     return path
 
 
+@pytest.fixture(autouse=True)
+def no_drawing(monkeypatch):
+    """The figures have their own test, and take most of the time."""
+    monkeypatch.setattr(diagnosis_report, "_figures", lambda diagnosis: [])
+
+
 def run(*arguments):
     return CliRunner().invoke(main, ["diagnose", *map(str, arguments)])
 
@@ -35,8 +41,7 @@ def test_report_and_verdict(saved, tmp_path):
     assert run(saved, "--out", out, "--seed", 1).output.startswith("Error: ")
 
 
-def test_pairs_and_labels(saved, tmp_path, monkeypatch):
-    monkeypatch.setattr(diagnosis_report, "_figures", lambda diagnosis: [])  # drawn above
+def test_pairs_and_labels(saved, tmp_path):
     np.save(tmp_path / "pairs.npy", np.stack([np.arange(200), np.arange(200) + 200], axis=1))
     (tmp_path / "labels.csv").write_text("\n".join("ab"[k % 2] for k in range(400)))
     done = run(saved, "--pairs", tmp_path / "pairs.npy", "--out", tmp_path / "one")

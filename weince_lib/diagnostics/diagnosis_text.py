@@ -8,8 +8,9 @@ from .bank_types import StreamedBank
 from .batch_correction import Correction
 from .shape_verdict import ShapeAt, Verdict
 
-#: Pairs nearer than this are the same row up to float32, and say nothing about a tail.
-DUPLICATE = 1e-6
+#: Pairs nearer than this are the same item: vectors within 1.4e-5 of each other, about what one
+#: item's float32 embeddings from two batches differ by. More would cut off tails in few dimensions.
+DUPLICATE = 1e-10
 
 
 def reason(found: Verdict, main: ShapeAt) -> str:

@@ -3,7 +3,10 @@
 **Intervals.** Pairs (i, j) share rows, so a shape of them is a function of a U-statistic and its
 interval comes from leaving out rows, in groups, with every pair they are in
 (:func:`weince_lib.evt.cluster_interval`); as if pairs were independent it would be too short. Where
-maximum likelihood has no estimate (shape at or below -1) the shape counts as -1.
+maximum likelihood has no estimate (shape at or below -1) the shape counts as -1. The noise of a
+pair itself is counted through either of its rows, so the interval is on the safe side: up to
+sqrt(2) too wide where rows matter little. On spheres (d = 4 to 200, 150 and 300 rows) intervals of
+nominally 0.95 cover 0.95 to 1.00.
 
 **The rule.** xi < 0 at a finite threshold is not yet an endpoint. A normal law, whose limit is
 xi = 0, shows -0.09 above its 0.99 quantile, and so do the cosines of directions spread over
