@@ -12,7 +12,7 @@ class BankSettings:
     """What is looked at and what is kept.
 
     Attributes:
-        quantile: pairs above this quantile of the cosines are kept; ``None`` takes the highest of
+        quantile: pairs above this quantile of the cosines are kept; ``None`` takes the lowest of
             ``LEVELS`` that leaves no more than ``max_exceedances``.
         tail: smallest shortfalls kept per anchor; 33 are the 32 tail points and the threshold of
             the calibrated preset.
@@ -25,7 +25,7 @@ class BankSettings:
     quantile: float | None = None
     tail: int = 33
     max_pairs: int = 2_000_000_000
-    max_exceedances: int = 20_000_000
+    max_exceedances: int = 15_000_000
     seed: int = 0
 
     def __post_init__(self) -> None:

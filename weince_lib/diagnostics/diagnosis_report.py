@@ -18,6 +18,7 @@ from .. import files
 from ..evt import fit_gpd, fit_known_endpoint
 from .batch_correction import Correction
 from .diagnosis_text import DUPLICATE
+from .report_numbers import interval, number, percent, with_error
 from .shape_verdict import GROUPS, MARGIN, MOST_FITTED, ShapeAt
 
 if TYPE_CHECKING:
@@ -99,18 +100,23 @@ def as_html(diagnosis: Diagnosis, name: str) -> str:
         _table(
             ("what", "value", "95 % interval"),
             [
-                ("shape ξ̂", _n(main.shape), _interval(main.low, main.high)),
+                ("shape ξ̂", _shape(main), interval(main.low, main.high)),
+                (
+                    "shape with the endpoint at 1",
+                    number(main.known),
+                    interval(main.known_low, main.known_high),
+                ),
                 (
                     "implied endpoint (cosine)",
-                    _n(main.endpoint),
-                    _interval(main.endpoint_low, main.endpoint_high),
+                    number(main.endpoint),
+                    interval(main.endpoint_low, main.endpoint_high),
                 ),
                 (
                     "effective dimension 2β̂, endpoint at 1",
-                    _n(main.dimension, 1),
-                    _interval(-2 / main.known_low, _dimension(main.known_high), 1),
+                    number(main.dimension, 1),
+                    interval(-2 / main.known_low, _dimension(main.known_high), 1),
                 ),
-                ("shape of a normal law there", _n(main.reference), ""),
+                ("shape of a normal law there", number(main.reference), ""),
             ],
         ),
         *_figures(diagnosis),
@@ -122,7 +128,7 @@ def as_html(diagnosis: Diagnosis, name: str) -> str:
         "straight lines, opens for nearly every tail, also for those without an endpoint; the "
         "calibrated one compares likelihoods and keeps to 5&nbsp;% there. Reading the 32 hardest "
         f"of <i>all</i> an anchor's negatives, the calibrated gate opens for "
-        f"{_percent(d.open_share_all, d.open_share_all_error)} of the anchors.</p>",
+        f"{percent(d.open_share_all, d.open_share_all_error)} of the anchors.</p>",
         "<h2>Near-duplicates</h2>",
         _duplicates(diagnosis),
         "<h2>What was assumed, and how the verdict is reached</h2><ul>",
@@ -200,11 +206,11 @@ def _threshold_table(shapes: tuple[ShapeAt, ...], main: ShapeAt) -> str:
     rows = [
         (
             f"{s.level:g}",
-            _n(s.threshold, 3),
+            number(s.threshold, 3),
             f"{s.exceedances:,}",
-            f"{_n(s.shape)} {_interval(s.low, s.high)}",
-            _n(s.reference),
-            f"{_n(s.endpoint)} {_interval(s.endpoint_low, s.endpoint_high)}",
+            f"{_shape(s)} {interval(s.low, s.high)}",
+            number(s.reference),
+            f"{number(s.endpoint)} {interval(s.endpoint_low, s.endpoint_high)}",
             s.cap,
             s.vote,
         )
@@ -219,21 +225,24 @@ def _correction_table(corrections: tuple[Correction, ...]) -> str:
     rows: list[tuple[str, ...]] = [
         (
             "anchors with evidence",
-            *(_percent(c.open_share, c.open_error) for c in corrections),
+            *(percent(c.open_share, c.open_error) for c in corrections),
         ),
-        ("mean λ", *(_pm(c.lam_mean, c.lam_error) for c in corrections)),
+        ("mean λ", *(with_error(c.lam_mean, c.lam_error) for c in corrections)),
         (
             "λ at its 10 %, 50 %, 90 % quantile",
-            *(", ".join(_n(q) for q in np.quantile(c.lam, [0.1, 0.5, 0.9])) for c in corrections),
+            *(
+                ", ".join(number(q) for q in np.quantile(c.lam, [0.1, 0.5, 0.9]))
+                for c in corrections
+            ),
         ),
-        ("anchors with λ > ½", *(_percent(c.corrected_share) for c in corrections)),
+        ("anchors with λ > ½", *(percent(c.corrected_share) for c in corrections)),
         (
             "gradient sent to other negatives",
-            *(_percent(c.moved, c.moved_error) for c in corrections),
+            *(percent(c.moved, c.moved_error) for c in corrections),
         ),
         (
-            f"gradient on the hardest 1 % (InfoNCE: {_percent(first.hardest_infonce)})",
-            *(_percent(c.hardest_weince) for c in corrections),
+            f"gradient on the hardest 1 % (InfoNCE: {percent(first.hardest_infonce)})",
+            *(percent(c.hardest_weince) for c in corrections),
         ),
     ]
     head = (
@@ -266,27 +275,13 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], bold: int | N
     return "\n".join([*lines, "</table>"])
 
 
+def _shape(at: ShapeAt) -> str:
+    """xi-hat; at -1 the likelihood has no maximum."""
+    return "≤ −1" if at.shape == -1.0 else number(at.shape)
+
+
 def _dimension(shape: float) -> float:
     return -2.0 / shape if shape < 0.0 else math.inf
-
-
-def _n(value: float, digits: int = 2) -> str:
-    if math.isinf(value):
-        return "∞"
-    return "–" if math.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
-
-
-def _interval(low: float, high: float, digits: int = 2) -> str:
-    return f"[{_n(low, digits)}, {_n(high, digits)}]"
-
-
-def _pm(value: float, error: float) -> str:
-    return _n(value) + ("" if math.isnan(error) else f" ± {_n(error)}")
-
-
-def _percent(value: float, error: float = math.nan) -> str:
-    spread = "" if math.isnan(error) or error == 0.0 else f" ± {100 * error:.1f}"
-    return f"{100 * value:.1f}{spread} %"
 
 
 def _quantiles(values: np.ndarray) -> dict[str, float]:

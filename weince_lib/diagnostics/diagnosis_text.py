@@ -16,6 +16,12 @@ DUPLICATE = 1e-10
 def reason(found: Verdict, main: ShapeAt) -> str:
     """The verdict in a sentence or two."""
     interval = f"ξ̂ = {main.shape:.2f}, 95 % interval [{main.low:.2f}, {main.high:.2f}]"
+    if main.shape == -1.0:
+        interval = (
+            "ξ̂ ≤ -1, where maximum likelihood has no estimate "
+            f"({main.known:.2f} [{main.known_low:.2f}, {main.known_high:.2f}] with the endpoint "
+            "at cosine 1)"
+        )
     interval = interval.replace("-", "−")
     yard = f"{main.reference:.2f} of a normal law".replace("-", "−")
     if found == "endpoint-like":

@@ -65,7 +65,7 @@ def cosines_and_tail(sample: np.ndarray, excesses: np.ndarray, main: ShapeAt) ->
         if room <= top:
             tail.axvline(room, color=REFERENCE_COLOUR, ls=":", lw=1)
         tail.set(
-            xlabel=f"excess over u = {main.threshold:.3f} (cosine)",
+            xlabel=f"excess over u = {main.threshold:.4g} (cosine)",
             ylabel="density",
             title=f"{main.exceedances:,} pairs above it",
             xlim=(0.0, top),
