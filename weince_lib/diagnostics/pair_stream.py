@@ -109,20 +109,22 @@ class PairStream:
     def _first_look(self) -> tuple[np.ndarray, float, float, np.ndarray]:
         """Lower bounds of every anchor's tail, the base threshold, its level and some cosines."""
         n, a, k = len(self._z), self._count, self._settings.tail
-        some = self._float(slice(0, min(n, _SAMPLE)))
+        # Few anchors with long rows need sharper bounds, or most of a row seems worth keeping.
+        size = _SAMPLE if a == n else min(8 * _SAMPLE, max(_SAMPLE, _SAMPLE * n // a))
+        some = self._float(slice(0, min(n, size)))
         columns = np.arange(len(some))
         bounds = np.full(a, -2.0, dtype=np.float32)
         values = []
         keep = max(1, round(1_000_000 / a))
         rng = np.random.default_rng([self._settings.seed, 1])
-        for span in spans(a, _ROWS):
+        for span in spans(a, max(1, _ROWS * _SAMPLE // size)):
             cosine = self._float(span) @ some.T
             i = np.arange(span.start, span.stop)[:, None]
-            low, high = np.minimum(i, columns), np.maximum(i, columns)
             masked = cosine.numpy()
             drawn = rng.integers(len(columns), size=(span.stop - span.start, min(keep, n - 1)))
             masked[i == columns] = -2.0
             if self._labels is not None or self._positive.size:
+                low, high = np.minimum(i, columns), np.maximum(i, columns)
                 bad = ~self._negative(low.ravel(), high.ravel()).reshape(masked.shape)
                 masked[bad] = -2.0
             some_values = np.take_along_axis(masked, drawn, axis=1)
