@@ -65,28 +65,28 @@ def test_known_endpoint_and_hill_intervals_are_exact(shape, size):
     assert_share(hits, 1000, 0.95)
 
 
-@pytest.mark.parametrize("shape", [-2.0, -1.0, -0.6, -0.39, -0.1])
+@pytest.mark.parametrize("shape", [-2.0, -0.6, -0.1])
 def test_largest_share_interval_of_the_endpoint_is_exact(shape):
     rng = np.random.default_rng(43)
     low = high = median = 0
-    for _ in range(400):
+    for _ in range(300):
         fit = fit_endpoint(excesses(shape, 40, rng), threshold=0.0, confidence=0.8)
         low += fit.exact_low > -1 / shape
         high += fit.exact_high < -1 / shape
         median += fit.median_unbiased < -1 / shape
-    assert_share(low, 400, 0.1)
-    assert_share(high, 400, 0.1)
-    assert_share(median, 400, 0.5)
+    assert_share(low, 300, 0.1)
+    assert_share(high, 300, 0.1)
+    assert_share(median, 300, 0.5)
 
 
 def test_largest_share_interval_holds_infinity_for_an_exponential_tail():
     rng = np.random.default_rng(44)
     fits = [
         fit_endpoint(rng.standard_exponential(40), threshold=0.0, confidence=0.8)
-        for _ in range(400)
+        for _ in range(300)
     ]
-    assert_share(sum(f.exact_low == math.inf for f in fits), 400, 0.1)
-    assert_share(sum(f.exact_high < math.inf for f in fits), 400, 0.1)
+    assert_share(sum(f.exact_low == math.inf for f in fits), 300, 0.1)
+    assert_share(sum(f.exact_high < math.inf for f in fits), 300, 0.1)
 
 
 @pytest.mark.parametrize(("shape", "chance"), [(-0.6, 0.96), (-0.39, 0.97), (-0.2, 0.943)])

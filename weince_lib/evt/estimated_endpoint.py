@@ -189,7 +189,7 @@ def endpoint_interval(
         x_F - u in units of the largest excess; the least is 1, the greatest may be infinity.
     """
     level = max(0.0, *(p.log_likelihood for p in points)) - drop / profile.size
-    heights = [profile.endpoint_log_likelihood(p.s) for p in points]
+    heights = [profile.endpoint_log_likelihood(p.s, p.mean_log) for p in points]
     inside = [k for k, height in enumerate(heights) if height >= level]
     if not inside:
         return 1.0, 1.0

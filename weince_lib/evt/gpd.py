@@ -108,7 +108,7 @@ def fit_gpd(
     The interval is the profile-likelihood one and never shape +- z standard errors, which at
     shape -0.6 covers 0.55 to 0.65 instead of 0.95. For shapes from 0 to -0.8 the profile interval
     is itself a little short, mostly at its upper end: in simulation 0.95 becomes 0.82 to 0.92 with
-    20 exceedances, 0.86 to 0.95 with 100 and 0.89 to 0.93 with 500. It treats the exceedances as
+    20 exceedances, 0.86 to 0.95 with 100 and 0.89 to 0.95 with 500. It treats the exceedances as
     independent: cosines that share anchors are not, and their interval is shorter still.
 
     Args:

@@ -11,6 +11,7 @@ variables, whatever its shape, so G tests an endpoint and, turned round, gives a
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -31,6 +32,9 @@ def share_survival(share: float, n: int) -> float:
     Args:
         share: g; below 1 / n the probability is 1, at 1 and above it is 0.
         n: number of variables, at least 2.
+
+    Returns:
+        The probability, to about 1e-8; one further from 0 or 1 than that is resolved.
     """
     if share <= 1.0 / n:
         return 1.0
@@ -46,6 +50,7 @@ def share_survival(share: float, n: int) -> float:
     return min(1.0, max(0.0, float((signs * np.exp(log_terms)).sum())))
 
 
+@functools.lru_cache(maxsize=4096)
 def share_quantile(probability: float, n: int) -> float:
     """The g with P(G <= g) = probability, for n exponential variables."""
     found = brentq(

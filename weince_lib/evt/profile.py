@@ -36,11 +36,13 @@ LEAST_RATIO = 1e-200
 #: Below this shape (xi - L) / xi^2 has lost half its digits and its limit is as good.
 SMALL_SHAPE = 1.5e-8
 #: Logarithms are taken of products of this many ratios, each between exp(-|s|) and exp(|s|)...
-BLOCK = 8
+BLOCK = 16
 #: ...which stay far from underflow and overflow for s up to this size.
-LARGEST_S = 80.0
+LARGEST_S = 40.0
+#: For fewer excesses than this one call costs more than their logarithms.
+FEW = 500
 #: For smaller s, 1 + theta y has lost digits of theta y.
-SMALL_S = 0.05
+SMALL_S = 0.01
 #: Step in s of the central difference behind the standard error; error about its square.
 DIFFERENCE_STEP = 1e-3
 
@@ -55,6 +57,7 @@ class ProfilePoint:
         scale: sigma on the curve, in units of max y.
         log_likelihood: l / n, per excess; 0 is the uniform limit at xi = -1.
         score: (dl / dxi) / n along the curve.
+        mean_log: L(theta).
     """
 
     s: float
@@ -62,6 +65,7 @@ class ProfilePoint:
     scale: float
     log_likelihood: float
     score: float
+    mean_log: float
 
 
 class GPDProfile:
@@ -94,6 +98,7 @@ class GPDProfile:
             )
         self._unit = excesses / self.largest
         self._complement = 1.0 - self._unit
+        self._ones = np.ones_like(self._unit)
         mean_square = float(np.square(self._unit).mean())
         self._exponential_score = mean_square / (2.0 * float(self._unit.mean()) ** 2) - 1.0
 
@@ -103,25 +108,25 @@ class GPDProfile:
         if theta == 0.0:
             scale = float(self._unit.mean())
             value = -math.log(scale) - 1.0
-            return ProfilePoint(s, 0.0, scale, value, self._exponential_score)
+            return ProfilePoint(s, 0.0, scale, value, self._exponential_score, 0.0)
         ratio = self._ratio(s)
         mean_log = self._mean_log(ratio, s)
-        weight = 1.0 / ratio
+        weight = np.divide(1.0, ratio, out=ratio)
         # This ratio is xi / theta without its 0 / 0 at theta = 0.
-        scale = float(self._unit @ weight) / float(weight.sum())
+        scale = float(self._unit @ weight) / float(weight @ self._ones)
         shape = theta * scale
         value = -math.log(scale) - mean_log - mean_log / shape
         if abs(shape) < SMALL_SHAPE:
             score = self._exponential_score
         else:
             score = (mean_log - shape) / shape**2
-        return ProfilePoint(s, shape, scale, value, score)
+        return ProfilePoint(s, shape, scale, value, score, mean_log)
 
     def mean_log(self, s: float) -> float:
         """L(theta) = mean log(1 + theta y) at ``s``, Grimshaw's estimate of xi for that theta."""
         return self._mean_log(self._ratio(s), s)
 
-    def endpoint_log_likelihood(self, s: float) -> float:
+    def endpoint_log_likelihood(self, s: float, mean_log: float | None = None) -> float:
         """Profile log-likelihood per excess over the endpoint -1 / theta, Grimshaw's own profile.
 
         For a given theta the best shape is L(theta). Shapes below -1 are left out, as everywhere:
@@ -129,11 +134,13 @@ class GPDProfile:
 
         Args:
             s: log(1 + theta); for s >= 0 there is no endpoint, and the curve goes on all the same.
+            mean_log: L(theta), if it is known already.
         """
         theta = math.expm1(s)
         if theta == 0.0:
             return -math.log(self.mean) - 1.0
-        mean_log = self.mean_log(s)
+        if mean_log is None:
+            mean_log = self.mean_log(s)
         if mean_log <= -1.0:
             return math.log(-theta)
         return -math.log(mean_log / theta) - mean_log - 1.0
@@ -157,8 +164,8 @@ class GPDProfile:
         """Mean of log ratio; by one logarithm per block, as logarithms are the fit's whole cost."""
         if abs(s) < SMALL_S:
             return float(np.log1p(self._unit * math.expm1(s)).mean())
-        if abs(s) > LARGEST_S:
-            return float(np.log(ratio).mean())
+        if abs(s) > LARGEST_S or self.size < FEW:
+            return float(np.log(ratio).sum()) / self.size
         whole = self.size - self.size % BLOCK
         products = np.multiply.reduce(ratio[:whole].reshape(BLOCK, -1), axis=0)
         total = float(np.log(products).sum()) + float(np.log(ratio[whole:]).sum())

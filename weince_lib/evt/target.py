@@ -58,7 +58,7 @@ class TargetProfile:
             nodes.append(profile.at(2.0 * nodes[-1].s - nodes[-2].s))
         s = np.array([p.s for p in nodes])
         self._nodes = s if coordinate == "s" else np.array([p.shape for p in nodes])
-        self._mean_log = CubicSpline(s, [profile.mean_log(p.s) for p in nodes], extrapolate=False)
+        self._mean_log = CubicSpline(s, [p.mean_log for p in nodes], extrapolate=False)
 
     def height(self, value: float) -> float:
         """Highest log-likelihood per excess with the function held at ``value``."""
