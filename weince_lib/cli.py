@@ -177,6 +177,56 @@ def check_data(names: Sequence[str]) -> None:
 
 
 @main.command()
+@click.argument("embeddings", type=click.Path(path_type=Path))
+@click.option("--pairs", type=click.Path(path_type=Path), help="Positive pairs: two rows a line.")
+@click.option("--labels", type=click.Path(path_type=Path), help="One label a row.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the report.")
+@click.option("--temperature", default=0.5, show_default=True, help="tau of the loss.")
+@click.option("--batch-size", default=256, show_default=True, help="Pairs per batch of the loss.")
+@click.option("--seed", default=0, show_default=True, help="Of every draw.")
+def diagnose(
+    embeddings: Path,
+    pairs: Path | None,
+    labels: Path | None,
+    out: Path | None,
+    temperature: float,
+    batch_size: int,
+    seed: int,
+) -> None:
+    r"""Say whether the tail of EMBEDDINGS has an endpoint, and what WEINCE would do there.
+
+    EMBEDDINGS is a .npy, .npz, .pt, .safetensors, .csv or .parquet file, one row per item. Writes
+    report.html and report.json, by default to a folder beside it. A run that was cut goes on.
+
+    \b
+    Example: weince diagnose embeddings.npy --labels labels.csv --out report
+    """
+    from . import diagnostics
+
+    if pairs and labels:
+        raise click.UsageError("give --pairs or --labels, not both")
+    folder = out or embeddings.with_name(f"{embeddings.stem}-diagnosis")
+    try:
+        z = diagnostics.load_embeddings(embeddings)
+        found = diagnostics.diagnose(
+            z,
+            pairs=diagnostics.load_pairs(pairs, len(z)) if pairs else None,
+            labels=diagnostics.load_labels(labels, len(z)) if labels else None,
+            temperature=temperature,
+            batch_size=batch_size,
+            store=folder / "bank",
+            seed=seed,
+            progress=True,
+        )
+        page = found.save(folder, name=embeddings.name)
+    except (ValueError, ImportError) as error:
+        raise click.ClickException(str(error)) from error
+    click.secho(found.verdict, bold=True)
+    click.echo(textwrap.fill(found.reason, 96))
+    click.echo(page)
+
+
+@main.command()
 @click.option("-o", "--output", default="constraints.txt", type=click.Path(path_type=Path))
 def lock(output: Path) -> None:
     """Write the versions of everything installed, as a pip constraints file."""

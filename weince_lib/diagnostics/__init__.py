@@ -1,8 +1,11 @@
 """Diagnostics of a frozen encoder's similarity tail, and of what reads it."""
 
 from .banks import ScoreBank, two_view_bank
+from .batch_correction import Correction, corrections
 from .calibration import KNOWN_TAILS, Gate, GateShare, TailLaw, as_frame, gate_shares
 from .choice_bank import ChoiceBank, choices_of
+from .diagnosis import Diagnosis, NearDuplicates, diagnose
+from .embeddings import load_embeddings, load_labels, load_pairs
 from .gradient_allocation import Allocation, allocate, draw_subsets, exact_risk
 from .link_ablation import AblationPoint, vary_hardness, vary_pool
 from .link_fit import Design, LinkFit, fit_link
@@ -16,28 +19,38 @@ from .link_selection import (
     cross_validate,
     select_link,
 )
+from .shape_verdict import ShapeAt, shape_at, verdict
+from .streamed_bank import BankSettings, StreamedBank, streamed_bank
 
 __all__ = [
     "KNOWN_TAILS",
     "AblationPoint",
     "Allocation",
+    "BankSettings",
     "ChoiceBank",
     "Comparison",
+    "Correction",
     "CrossValidation",
     "Design",
+    "Diagnosis",
     "GainTest",
     "Gate",
     "GateShare",
     "LinkFit",
     "LinkSelection",
+    "NearDuplicates",
     "RatioTest",
     "ScoreBank",
+    "ShapeAt",
+    "StreamedBank",
     "TailLaw",
     "allocate",
     "as_frame",
     "choices_of",
     "compare_links",
+    "corrections",
     "cross_validate",
+    "diagnose",
     "draw_subsets",
     "exact_risk",
     "fit_anchor_temperature",
@@ -46,9 +59,15 @@ __all__ = [
     "gain_test",
     "gate_shares",
     "likelihood_ratio",
+    "load_embeddings",
+    "load_labels",
+    "load_pairs",
     "profile_blend",
     "select_link",
+    "shape_at",
+    "streamed_bank",
     "two_view_bank",
     "vary_hardness",
     "vary_pool",
+    "verdict",
 ]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import gamma
+from scipy.special import gammaincinv
 
 from .exceedances import (
     FloatArray,
@@ -102,8 +102,8 @@ def fit_known_endpoint(
     log_ratio = np.log((endpoint - u) / np.maximum(shortfall, floor))
     n = int(log_ratio.size)
     total_log = float(log_ratio.sum())
-    gamma_low = float(gamma.ppf(0.5 * (1.0 - confidence), n))
-    gamma_high = float(gamma.ppf(0.5 * (1.0 + confidence), n))
+    gamma_low = float(gammaincinv(n, 0.5 * (1.0 - confidence)))
+    gamma_high = float(gammaincinv(n, 0.5 * (1.0 + confidence)))
     note = (
         "The interval is exact for independent exceedances whose tail is a power of the shortfall "
         f"from {endpoint:g}, and biased if that endpoint is wrong"

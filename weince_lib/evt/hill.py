@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import gamma
+from scipy.special import gammaincinv
 
 from .exceedances import check_confidence, check_values, select_exceedances, select_threshold
 
@@ -83,8 +83,8 @@ def fit_hill(
         )
     logs = np.log(select_exceedances(array, u) / u)
     n, total_log = int(logs.size), float(logs.sum())
-    gamma_low = float(gamma.ppf(0.5 * (1.0 - confidence), n))
-    gamma_high = float(gamma.ppf(0.5 * (1.0 + confidence), n))
+    gamma_low = float(gammaincinv(n, 0.5 * (1.0 - confidence)))
+    gamma_high = float(gammaincinv(n, 0.5 * (1.0 + confidence)))
     return HillFit(
         threshold=u,
         total=int(array.size),
