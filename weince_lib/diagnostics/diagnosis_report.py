@@ -18,7 +18,7 @@ from .. import files
 from ..evt import fit_gpd, fit_known_endpoint
 from .batch_correction import Correction
 from .diagnosis_text import DUPLICATE
-from .report_numbers import interval, number, percent, with_error
+from .report_numbers import COSINE_DIGITS, interval, number, percent, with_error
 from .shape_verdict import GROUPS, MARGIN, MOST_FITTED, ShapeAt
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ def as_html(diagnosis: Diagnosis, name: str) -> str:
                 ),
                 (
                     "implied endpoint (cosine)",
-                    number(main.endpoint),
-                    interval(main.endpoint_low, main.endpoint_high),
+                    number(main.endpoint, COSINE_DIGITS),
+                    interval(main.endpoint_low, main.endpoint_high, COSINE_DIGITS),
                 ),
                 (
                     "effective dimension 2β̂, endpoint at 1",
@@ -210,7 +210,8 @@ def _threshold_table(shapes: tuple[ShapeAt, ...], main: ShapeAt) -> str:
             f"{s.exceedances:,}",
             f"{_shape(s)} {interval(s.low, s.high)}",
             number(s.reference),
-            f"{number(s.endpoint)} {interval(s.endpoint_low, s.endpoint_high)}",
+            f"{number(s.endpoint, COSINE_DIGITS)} "
+            f"{interval(s.endpoint_low, s.endpoint_high, COSINE_DIGITS)}",
             s.cap,
             s.vote,
         )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+#: Of an endpoint: near the cap the second digit says nothing.
+COSINE_DIGITS = 4
+
 
 def number(value: float, digits: int = 2) -> str:
     """Fixed digits, with a true minus sign; infinity and nan as signs."""
