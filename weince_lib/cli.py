@@ -155,9 +155,8 @@ def list_data() -> None:
 @data.command("check")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 def check_data(names: Sequence[str]) -> None:
-    r"""Verify hashes and counts of data sets; nothing is downloaded.
+    """Verify hashes and counts of data sets; nothing is downloaded.
 
-    \b
     Example: weince data check cifar10 imagefolder:data/cifar10-jpeg
     """
     from .vision.datasets import check, title

@@ -1,5 +1,7 @@
 """Where data lies, what is there, and whether it is whole."""
 
+import gzip
+import hashlib
 from pathlib import Path
 
 import published_files as made
@@ -132,6 +134,18 @@ def test_missing_everywhere_is_found_missing_and_not_downloaded():
         assert not any(finding.ok for finding in findings)
     with pytest.raises(ValueError, match="unknown data set 'mnist'"):
         check("mnist")
+
+
+def test_fashion_mnist_is_compared_by_its_decompressed_content(tmp_path):
+    sha256 = fashion_mnist.SHA256["t10k-labels-idx1-ubyte"]
+    expected = f"(expected SHA-256 of the decompressed content {sha256})"
+    assert check("fashion-mnist")[-1].text.endswith(expected)
+    for name in fashion_mnist.SHA256:
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(b"other"))
+    *_, last = check("fashion-mnist")
+    assert not last.ok
+    assert f"expected {sha256}" in last.text
+    assert hashlib.sha256(b"other").hexdigest() in last.text
 
 
 def test_image_folders_are_counted_and_broken_images_named(tmp_path):

@@ -130,6 +130,15 @@ def find(folder: Path, file: str) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
+def verify(path: Path, file: str) -> None:
+    """Compare a file's decompressed content with the published one.
+
+    Raises:
+        ValueError: for a file that is damaged or of another content, with both hashes.
+    """
+    _check_hash(path, _content(path), SHA256[file])
+
+
 def _content(path: Path) -> bytes:
     """Bytes of a file, decompressed if its name ends in ``.gz``."""
     if path.suffix != ".gz":

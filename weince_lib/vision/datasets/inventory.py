@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from . import fashion_mnist, tiny_imagenet
@@ -35,6 +37,15 @@ class Holding:
 
 
 @dataclass(frozen=True)
+class _File:
+    """A file, the hash it should have in words (empty: none is known), and how to compare it."""
+
+    path: Path
+    expected: str = ""
+    verify: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True)
 class Finding:
     """One thing looked at, and whether it is as it should be."""
 
@@ -54,7 +65,7 @@ def holdings(root: Path | str | None = None) -> list[Holding]:
         if name == "imagefolder:PATH":
             continue
         where, files = _files(name, home)
-        sizes = [path.stat().st_size for path, _ in files if path.is_file()]
+        sizes = [file.path.stat().st_size for file in files if file.path.is_file()]
         state = "there" if len(sizes) == len(files) else "incomplete" if sizes else "missing"
         found.append(Holding(name, title(name), state, where, sum(sizes)))
     return found
@@ -79,7 +90,7 @@ def check(name: str, root: Path | str | None = None) -> list[Finding]:
     home = _home(root)
     findings = []
     if not name.startswith("imagefolder:"):
-        findings = [_check_file(path, md5) for path, md5 in _files(name, home)[1]]
+        findings = [_check_file(file) for file in _files(name, home)[1]]
         if not all(finding.ok for finding in findings):
             return findings
     published = PUBLISHED[name]() if name in PUBLISHED else None
@@ -97,37 +108,46 @@ def _home(root: Path | str | None) -> Path:
     return Path(root).expanduser().resolve() if root else data_folder()
 
 
-def _files(name: str, home: Path) -> tuple[str, list[tuple[Path, str]]]:
-    """Where a set lies or would lie, and its files, each with its MD5 (empty: none is known)."""
+def _files(name: str, home: Path) -> tuple[str, list[_File]]:
+    """Where a set lies or would lie, and its files."""
     if name == "digits":
         return "scikit-learn", []
     if name == "fashion-mnist":
         folder = fashion_mnist.place(home)
-        names = [file for pair in fashion_mnist.FILES.values() for file in pair]
-        return str(folder), [(fashion_mnist.find(folder, n) or folder / n, "") for n in names]
+        return str(folder), [_fashion_file(folder, n) for n in fashion_mnist.SHA256]
     published = PUBLISHED[name]()
     folder = home / published.folder
     if name != "tiny-imagenet":
-        return str(folder), [(folder / file, md5) for file, md5 in published.md5.items()]
+        return str(folder), [_file(folder / file, md5) for file, md5 in published.md5.items()]
     assert published.archive is not None
     zipped = home / published.archive.file
     if tiny_imagenet.place(published, home) == folder:
         needed = (tiny_imagenet.CLASSES, tiny_imagenet.ANNOTATIONS)
-        return str(folder), [(folder / file, "") for file in needed]
-    return str(zipped), [(zipped, published.archive.md5)]
+        return str(folder), [_File(folder / file) for file in needed]
+    return str(zipped), [_file(zipped, published.archive.md5)]
 
 
-def _check_file(path: Path, md5: str) -> Finding:
-    if not path.is_file():
-        expected = f" (expected MD5 {md5})" if md5 else ""
-        return Finding(False, f"{path} is missing{expected}")
-    if not md5:
-        return Finding(True, f"{path} is there")
+def _file(path: Path, md5: str) -> _File:
+    return _File(path, f"MD5 {md5}", partial(check_md5, path, md5))
+
+
+def _fashion_file(folder: Path, name: str) -> _File:
+    path = fashion_mnist.find(folder, name) or folder / f"{name}.gz"
+    expected = f"SHA-256 of the decompressed content {fashion_mnist.SHA256[name]}"
+    return _File(path, expected, partial(fashion_mnist.verify, path, name))
+
+
+def _check_file(file: _File) -> Finding:
+    if not file.path.is_file():
+        expected = f" (expected {file.expected})" if file.expected else ""
+        return Finding(False, f"{file.path} is missing{expected}")
+    if file.verify is None:
+        return Finding(True, f"{file.path} is there")
     try:
-        check_md5(path, md5)
+        file.verify()
     except ValueError as error:
         return Finding(False, str(error))
-    return Finding(True, f"{path}: MD5 {md5}")
+    return Finding(True, f"{file.path}: {file.expected}")
 
 
 def _check_split(images: ImageSet, split: str, published: Published | None) -> Finding:
