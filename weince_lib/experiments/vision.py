@@ -19,6 +19,7 @@ from ..vision import (
     extract_features,
     load,
     load_checkpoint,
+    restore_model,
     train,
 )
 from . import paths, store
@@ -26,7 +27,9 @@ from .config import VisionConfig, is_own, profile_defaults, profile_stamp
 from .store import Metric, Record
 
 EXPERIMENT = "vision"
-CHECKPOINT = "checkpoint.pt"
+CHECKPOINT = "checkpoint.safetensors"
+#: What earlier versions wrote; read where the new one is missing.
+OLD_CHECKPOINT = "checkpoint.pt"
 
 
 def training_images(config: VisionConfig) -> ImageSet:
@@ -62,12 +65,18 @@ def trained_model(config: VisionConfig, images: ImageSet) -> SimCLR:
         FileNotFoundError: if the run has not been finished yet.
     """
     record = store.record_path(EXPERIMENT, config.canonical())
-    path = record.parent / CHECKPOINT
+    path = _checkpoint(record.parent)
     if not (record.exists() and path.exists()):
         raise FileNotFoundError(f"{path} is missing; run 06_train_vision with this config first")
     model = build_model(config, images)
-    model.load_state_dict(load_checkpoint(path)["model"])
+    restore_model(model, load_checkpoint(path), path)
     return model.eval()
+
+
+def _checkpoint(folder: Path) -> Path:
+    """The run's checkpoint, written or to be written."""
+    new, old = folder / CHECKPOINT, folder / OLD_CHECKPOINT
+    return old if old.exists() and not new.exists() else new
 
 
 def labels(config: VisionConfig, profile: str) -> dict[str, Any]:
@@ -127,6 +136,8 @@ def _train_and_evaluate(
                 "needs as many: raise train_limit"
             )
     model = build_model(config, train_set)
+    if (begun := _checkpoint(folder)).exists():
+        begun.rename(folder / CHECKPOINT)  # files are told apart by their content
     history = train(
         model,
         config.build_loss(),
