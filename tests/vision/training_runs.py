@@ -62,10 +62,13 @@ def run(
     fingerprint: dict[str, Any] | None = FINGERPRINT,
     execution: Execution | None = None,
     width: int = 4,
+    wide: bool = False,
     **changes: Any,
 ) -> tuple[SimCLR, list[dict[str, float]]]:
     """Train a fresh small model and return it with its history."""
     model = small_model(width)
+    if wide:  # float64, in which a sum in another order shows less than anything that is wrong
+        model.double().register_forward_pre_hook(lambda _, images: (images[0].double(),))
     history = train(
         model,
         loss or LOSSES[name](),

@@ -164,6 +164,8 @@ def _read(path: Path) -> dict[str, Any]:
 def _read_legacy(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:  # by its name torch would take it for safetensors
         content = torch.load(file, map_location="cpu", weights_only=True)
+    if not isinstance(content, dict):
+        raise TypeError(type(content).__name__)
     names = ("fingerprint", "model", "optimizer", "history")
     return {name: content[name] for name in names} | {"progress": EpochProgress()}
 

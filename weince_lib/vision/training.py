@@ -7,6 +7,7 @@ resumed sees the same batches as one that was not, and several processes see tho
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import time
@@ -41,6 +42,13 @@ from .stopping import TrainingInterrupted, stop_requests
 Augment = Callable[[Tensor, torch.Generator], tuple[Tensor, Tensor]]
 #: Steps between two looks at the losses on an accelerator, and at the other processes' wishes.
 CHECK_EVERY = 50
+#: Two forward passes a step: to send buffers before the second would write to what the backward
+#: pass of the first still needs, and running statistics agree anyway. torch 2.14 renamed it.
+_SYNC_BUFFERS = (
+    "forward_sync_buffers"
+    if "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters
+    else "broadcast_buffers"
+)
 
 
 class NonFiniteLossError(Exception):
@@ -210,10 +218,11 @@ class _Run:
     def _forward(self) -> nn.Module:
         forward = self.model
         if self.world.size > 1:
-            own = [self.device] if self.device.type == "cuda" else None
-            # Two forward passes a step: a broadcast before the second would write to what the
-            # backward pass of the first still needs. Running statistics agree without it.
-            forward = DistributedDataParallel(forward, device_ids=own, broadcast_buffers=False)
+            forward = DistributedDataParallel(
+                forward,
+                device_ids=[self.device] if self.device.type == "cuda" else None,
+                **{_SYNC_BUFFERS: False},
+            )
         return torch.compile(forward) if self.execution.compile else forward  # type: ignore[return-value]
 
     def _views(self, augment: Augment) -> Augment:
