@@ -40,6 +40,7 @@ from weince_lib.vision import (
     restore_model,
     train,
 )
+from weince_lib.vision.checkpoints import snapshot_path
 
 NAME = "checkpoint.safetensors"
 each_loss = pytest.mark.parametrize("name", LOSSES)
@@ -81,6 +82,28 @@ def test_a_checkpoint_is_written_after_every_epoch(tmp_path: Path) -> None:
     assert epochs == [0] * STEPS + [1] * STEPS + [2] * STEPS + [3] * STEPS
     assert len(load_checkpoint(path)["history"]) == EPOCHS
     assert [p.name for p in path.parent.iterdir()] == [NAME]
+
+
+def test_snapshots_keep_the_weights_after_an_epoch(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    model = small_model()
+    train(
+        model,
+        InfoNCELoss(),
+        numbered_images(),
+        noisy,
+        settings(),
+        checkpoint=path,
+        snapshots=(1, EPOCHS, EPOCHS + 1),
+    )
+    names = {path.name, "epoch-001.safetensors", f"epoch-{EPOCHS:03d}.safetensors"}
+    assert {p.name for p in tmp_path.iterdir()} == names
+    first, last = (load_checkpoint(snapshot_path(path, epoch)) for epoch in (1, EPOCHS))
+    assert_identical(last["model"], dict(model.state_dict()))
+    expected, _ = run(augment=noisy, epochs=1)
+    assert_identical(first["model"], dict(expected.state_dict()))
+    snapshot_path(path, 1).rename(path.with_name("epoch-001.pt"))  # as earlier versions named it
+    assert snapshot_path(path, 1).suffix == ".pt"
 
 
 @pytest.mark.parametrize("done", range(EPOCHS + 1))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from filelock import FileLock
 
+from .. import files
 from ..evaluation import RECALL_KS, knn_evaluate, linear_probe, stratified_split
 from ..vision import (
+    Execution,
     ImageSet,
     SimCLR,
     TrainingSettings,
@@ -18,10 +23,13 @@ from ..vision import (
     build_simclr,
     extract_features,
     load,
+    join_processes,
     load_checkpoint,
     restore_model,
     train,
 )
+from ..vision.checkpoints import snapshot_path
+from ..vision.processes import World, current_world
 from . import paths, store
 from .config import VisionConfig, is_own, profile_defaults, profile_stamp
 from .store import Metric, Record
@@ -79,6 +87,40 @@ def _checkpoint(folder: Path) -> Path:
     return old if old.exists() and not new.exists() else new
 
 
+def snapshot_epochs(epochs: int) -> list[int]:
+    """Epochs whose weights a run keeps besides its last: 1, 2, 4, 8, ... below ``epochs``."""
+    return [2**k for k in range(epochs.bit_length()) if 2**k < epochs]
+
+
+def models_along_training(config: VisionConfig, images: ImageSet) -> dict[int, SimCLR]:
+    """The run's model after 0 epochs (its initial weights), 1, 2, 4, 8, ... and its last epoch.
+
+    A run that was finished before weights were kept is trained once more up to the last epoch
+    that is missing; on a CPU that gives the same weights, as an epoch's randomness depends on the
+    seed and the epoch alone.
+
+    Raises:
+        FileNotFoundError: if the run has not been finished yet.
+    """
+    last = trained_model(config, images)
+    checkpoint = _checkpoint(store.record_path(EXPERIMENT, config.canonical()).parent)
+    epochs = snapshot_epochs(config.epochs)
+    missing = [e for e in epochs if not snapshot_path(checkpoint, e).exists()]
+    if missing:
+        with FileLock(checkpoint.parent / ".lock"), TemporaryDirectory() as folder:
+            again = Path(folder) / checkpoint.name
+            _train(config, build_model(config, images), images, again, epochs=max(missing))
+            for epoch in missing:
+                with files.replacing(snapshot_path(checkpoint, epoch)) as aside:
+                    shutil.copy(snapshot_path(again, epoch), aside)
+    models = {0: build_model(config, images).eval()}
+    for epoch in epochs:
+        models[epoch] = build_model(config, images)
+        models[epoch].load_state_dict(load_checkpoint(snapshot_path(checkpoint, epoch))["model"])
+        models[epoch].eval()
+    return models | {config.epochs: last}
+
+
 def labels(config: VisionConfig, profile: str) -> dict[str, Any]:
     """How tables name a run. One whose settings are not its profile's own is in no table.
 
@@ -96,16 +138,24 @@ def labels(config: VisionConfig, profile: str) -> dict[str, Any]:
 
 
 def run_vision(
-    config: VisionConfig, *, profile: str, device: torch.device | str | None = None
+    config: VisionConfig,
+    *,
+    profile: str,
+    device: torch.device | str | None = None,
+    execution: Execution | None = None,
+    sets: tuple[ImageSet, ImageSet] | None = None,
 ) -> Record:
     """Train and evaluate, or return the record if this config has been run before.
 
-    A run that was killed continues from its last finished epoch.
+    A run that was killed continues from its last checkpoint. Under ``torchrun`` the processes
+    train together, on one machine; the first evaluates and writes.
 
     Args:
         config: see :class:`VisionConfig`.
         profile: the profile it was asked for; decides which table it is collected into.
         device: where to train; a CUDA device if there is one, else the CPU.
+        execution: how to train, which changes speed and rounding alone.
+        sets: training and test images that are in memory already; loaded by default.
     """
     profile_defaults(profile)  # an unknown one is better known now than after training
     settings = config.canonical()
@@ -114,20 +164,31 @@ def run_vision(
         return done
     folder = store.record_path(EXPERIMENT, settings).parent
     folder.mkdir(parents=True, exist_ok=True)
-    # Two notebooks that need the same run at once: the second waits and finds the record.
-    with FileLock(folder / ".lock"):
+    with join_processes(device) as (world, own), ExitStack() as stack:
+        if world.first:
+            # Two notebooks that need the same run at once: the second waits and finds the record.
+            stack.enter_context(FileLock(folder / ".lock"))
+        world.wait()
         done = store.find(EXPERIMENT, settings)
-        return done or _train_and_evaluate(config, profile, folder, device)
+        if done is None:
+            done = _train_and_evaluate(config, profile, folder, own, world, execution, sets)
+        world.wait()
+        return done or store.read(store.record_path(EXPERIMENT, settings))
 
 
 def _train_and_evaluate(
-    config: VisionConfig, profile: str, folder: Path, device: torch.device | str | None
-) -> Record:
+    config: VisionConfig,
+    profile: str,
+    folder: Path,
+    device: torch.device,
+    world: World,
+    execution: Execution | None,
+    sets: tuple[ImageSet, ImageSet] | None,
+) -> Record | None:
+    """The record, written by the first process; the others have none."""
     started = time.time()
     settings = config.canonical()
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    train_set = training_images(config)
-    test_set = load_images(config, "test")
+    train_set, test_set = sets or (training_images(config), load_images(config, "test"))
     for seed in config.split_seeds:  # what would fail after training is better known before
         bank = len(stratified_split(train_set.labels, seed=seed).train)
         if bank < max(RECALL_KS):
@@ -136,25 +197,14 @@ def _train_and_evaluate(
                 "needs as many: raise train_limit"
             )
     model = build_model(config, train_set)
-    if (begun := _checkpoint(folder)).exists():
+    if world.first and (begun := _checkpoint(folder)).exists():
         begun.rename(folder / CHECKPOINT)  # files are told apart by their content
-    history = train(
-        model,
-        config.build_loss(),
-        train_set.images,
-        augmentation(config.dataset),
-        TrainingSettings(
-            epochs=config.epochs,
-            batch_size=config.batch_size,
-            learning_rate=config.learning_rate,
-            weight_decay=config.weight_decay,
-            seed=config.seed,
-            precision=config.precision,
-        ),
-        checkpoint=folder / CHECKPOINT,
-        fingerprint=settings | {"data": train_set.content_hash()},
-        device=device,
+    world.wait()
+    history = _train(
+        config, model, train_set, folder / CHECKPOINT, device=device, execution=execution
     )
+    if not world.first:
+        return None
     return store.save(
         EXPERIMENT,
         settings,
@@ -165,6 +215,41 @@ def _train_and_evaluate(
             "data": {"train": train_set.content_hash(), "test": test_set.content_hash()},
             "history": history,
         },
+    )
+
+
+def _train(
+    config: VisionConfig,
+    model: SimCLR,
+    images: ImageSet,
+    checkpoint: Path,
+    *,
+    epochs: int = 0,
+    device: torch.device | str | None = None,
+    execution: Execution | None = None,
+) -> list[dict[str, float]]:
+    """Train the run's model, or only the first so many of its epochs."""
+    loss = config.build_loss()
+    loss.gather_distributed = current_world().size > 1
+    return train(
+        model,
+        loss,
+        images.images,
+        augmentation(config.dataset),
+        TrainingSettings(
+            epochs=epochs or config.epochs,
+            batch_size=config.batch_size,
+            learning_rate=config.learning_rate,
+            weight_decay=config.weight_decay,
+            seed=config.seed,
+            precision=config.precision,
+        ),
+        checkpoint=checkpoint,
+        fingerprint=config.canonical() | {"data": images.content_hash()},
+        device=device or ("cuda" if torch.cuda.is_available() else "cpu"),
+        # 1, 2, 4, ... of the whole run, so that a shorter one keeps its last epoch too.
+        snapshots=snapshot_epochs(config.epochs),
+        execution=execution,
     )
 
 

@@ -44,11 +44,21 @@ class EpochProgress:
     monitor: dict[str, Any] = field(default_factory=dict)
 
 
+def snapshot_path(checkpoint: Path, epoch: int) -> Path:
+    """Where the weights after an epoch are kept: ``epoch-003.safetensors`` beside the checkpoint.
+
+    That of an earlier version, ``epoch-003.pt``, where there is only this.
+    """
+    new = checkpoint.with_name(f"epoch-{epoch:03d}.safetensors")
+    old = new.with_suffix(".pt")
+    return old if old.exists() and not new.exists() else new
+
+
 def save_checkpoint(
     path: Path,
     stamp: str,
     model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer | None,
     history: list[dict[str, float]],
     progress: EpochProgress | None = None,
 ) -> None:
@@ -58,7 +68,7 @@ def save_checkpoint(
         path: the file.
         stamp: canonical JSON of the run's fingerprint.
         model: its parameters and buffers are kept.
-        optimizer: likewise.
+        optimizer: likewise; without one no run can continue from the file.
         history: rows of the finished epochs.
         progress: of the epoch under way; ``None`` between two epochs.
 
@@ -67,7 +77,8 @@ def save_checkpoint(
             before stays as it was.
     """
     progress = progress or EpochProgress()
-    state = optimizer.state_dict()
+    empty: dict[str, Any] = {"state": {}, "param_groups": []}
+    state = empty if optimizer is None else optimizer.state_dict()
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
     for number, values in state["state"].items():
         tensors |= {f"optimizer/{number}/{name}": value for name, value in values.items()}

@@ -11,7 +11,7 @@ import inspect
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +33,7 @@ from .checkpoints import (
     restore_model,
     restore_optimizer,
     save_checkpoint,
+    snapshot_path,
 )
 from .execution import Batches, Execution
 from .processes import ProcessError, current_world
@@ -104,6 +105,7 @@ def train(
     checkpoint: Path | None = None,
     fingerprint: Mapping[str, Any] | None = None,
     device: torch.device | str = "cpu",
+    snapshots: Collection[int] = (),
     execution: Execution | None = None,
 ) -> list[dict[str, float]]:
     """Train ``model`` in place with ``loss(z0, z1)`` and return one row of history per epoch.
@@ -123,6 +125,8 @@ def train(
         fingerprint: what the checkpoint must have been made with (JSON values); a checkpoint with
             another one is an error and stays untouched.
         device: where to train.
+        snapshots: epochs (counted from 1) after which the weights are also kept in a file of
+            their own beside the checkpoint, see :func:`snapshot_path`; none without a checkpoint.
         execution: see :class:`Execution`; it changes speed and rounding alone.
 
     Returns:
@@ -146,6 +150,7 @@ def train(
         )
     with ExitStack() as stack:
         run = _Run(model, loss, images, augment, settings, checkpoint, device, execution, stack)
+        run.snapshots = frozenset(snapshots)
         run.resume(json.dumps(dict(fingerprint or {}), sort_keys=True))
         # On a terminal the bar shows; disable=None hides it everywhere else (batch, notebooks).
         bar = tqdm(
@@ -207,6 +212,7 @@ class _Run:
         self.history: list[dict[str, float]] = []
         self.progress = EpochProgress()
         self.stamp = "{}"
+        self.snapshots: frozenset[int] = frozenset()
         self.saved = time.monotonic()
         if self.device.type == "cuda":
             stack.enter_context(torch.backends.cudnn.flags(enabled=True, benchmark=True))
@@ -337,16 +343,17 @@ class _Run:
         if self.checkpoint is None:
             return
         error: CheckpointError | None = None
+        common = self.stamp, self.model
         if self.world.first:
             try:
                 save_checkpoint(
-                    self.checkpoint,
-                    self.stamp,
-                    self.model,
-                    self.optimizer,
-                    self.history,
-                    self.progress,
+                    self.checkpoint, *common, self.optimizer, self.history, self.progress
                 )
+                done = len(self.history)
+                if not self.progress.losses and done in self.snapshots:
+                    save_checkpoint(
+                        snapshot_path(self.checkpoint, done), *common, None, self.history
+                    )
             except CheckpointError as caught:
                 error = caught
         failed = self.world.any(error is not None, device=self.device)[0]
