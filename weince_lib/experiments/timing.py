@@ -16,7 +16,8 @@ from ..vision.training import runs_ahead
 from .config import VisionConfig
 
 Seconds = float
-#: First steps, which allocate memory, choose algorithms and compile, and do not count.
+#: First steps, which allocate memory, choose algorithms and compile, and do not count; as many as
+#: are timed, if these are fewer.
 WARM_UP = 10
 
 
@@ -126,10 +127,11 @@ def time_steps(
 
     whole: dict[str, list[float]] = {name: [] for name in made}
     alone: dict[str, list[float]] = {name: [] for name in made}
-    for turn in range(WARM_UP + steps):
+    warm_up = min(WARM_UP, steps)
+    for turn in range(warm_up + steps):
         for name, step in made.items():
             times = timed(step, device, clock), timed(lambda n=name: stage(n), device, clock)
-            if turn >= WARM_UP:
+            if turn >= warm_up:
                 whole[name].append(times[0])
                 alone[name].append(times[1])
     return {
