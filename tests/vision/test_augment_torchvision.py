@@ -41,7 +41,10 @@ TRANSFORMS = {
         STILL | {"jitter_probability": 1.0, "brightness": 0.8},
         tv.ColorJitter(brightness=0.8),
     ),
-    "contrast": (STILL | {"jitter_probability": 1.0, "contrast": 0.8}, tv.ColorJitter(contrast=0.8)),
+    "contrast": (
+        STILL | {"jitter_probability": 1.0, "contrast": 0.8},
+        tv.ColorJitter(contrast=0.8),
+    ),
     "saturation": (
         STILL | {"jitter_probability": 1.0, "saturation": 0.8},
         tv.ColorJitter(saturation=0.8),

@@ -14,7 +14,7 @@ from training_runs import BATCH, assert_identical, noisy, numbered_images, run, 
 
 from weince_lib.experiments import vision_config
 from weince_lib.losses import TailMonitor, WEINCELoss
-from weince_lib.vision import Execution, execution, load_checkpoint, training
+from weince_lib.vision import Execution, execution, load_checkpoint, sharing, training
 from weince_lib.vision.steps import adam, queued_step, train_step
 
 
@@ -63,7 +63,7 @@ def test_compile_takes_model_and_augmentation(monkeypatch: pytest.MonkeyPatch) -
     plain, _ = run("weince", epochs=1)
     assert compiled == []
     model, _ = run("weince", epochs=1, execution=Execution(compile=True))
-    assert compiled == [training.apply_parameters, model]
+    assert compiled == [sharing.apply_parameters, model]
     assert_identical(dict(model.state_dict()), dict(plain.state_dict()))
 
 
@@ -78,7 +78,9 @@ def test_a_cpu_run_keeps_the_plain_layout_and_a_cuda_run_does_not() -> None:
     assert Execution(channels_last=False).layout(torch.device("cuda")) is torch.contiguous_format
 
 
-@pytest.mark.parametrize("given", [{"workers": -1}, {"save_minutes": 0}, {"save_minutes": math.nan}])
+@pytest.mark.parametrize(
+    "given", [{"workers": -1}, {"save_minutes": 0}, {"save_minutes": math.nan}]
+)
 def test_bad_execution(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(given))):
         Execution(**given)

@@ -52,9 +52,7 @@ def alone() -> dict[Any, Any]:
     """The same runs by one process."""
     torch.set_num_threads(1)
     runs = [(name, how) for name in LOSSES for how in AUGMENTS]
-    return {
-        (name, how): trained(name, AUGMENTS[how], gather=False) for name, how in runs
-    }
+    return {(name, how): trained(name, AUGMENTS[how], gather=False) for name, how in runs}
 
 
 def assert_same_run(found: dict[str, Any], expected: dict[str, Any]) -> None:

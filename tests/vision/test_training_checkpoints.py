@@ -321,7 +321,7 @@ def test_checkpoint_of_another_model(tmp_path: Path) -> None:
     before = small_model(5)
     assert_refused(path, "another model", "encoder.stem.0.weight is (4, 1, 3, 3)", width=5)
     other = small_model(5)
-    with pytest.raises(CheckpointError, match="stem.0.weight is absent, wanted"):
+    with pytest.raises(CheckpointError, match=r"stem\.0\.weight is absent, wanted"):
         restore_model(other.encoder, load_checkpoint(path), path)
     assert_identical(dict(other.state_dict()), dict(before.state_dict()))
 

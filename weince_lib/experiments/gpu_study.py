@@ -25,10 +25,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tarfile
 import threading
 import time
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -72,8 +74,9 @@ def unpack(source: Path) -> str:
             try:
                 with tarfile.open(source) as archive:
                     archive.extractall(aside, filter="data")
-            except tarfile.TarError as error:
-                raise ConfigError(f"{source}: not a whole tar archive ({error})") from error
+            except (tarfile.TarError, EOFError, zlib.error) as error:
+                reason = str(error).splitlines()[0]
+                raise ConfigError(f"{source}: not a whole tar archive ({reason})") from error
             for split in ("train", "test"):
                 if not (aside / split).is_dir():
                     raise ConfigError(f"{source}: holds no folder {split}/ at its top")
@@ -225,8 +228,6 @@ class _time_limit:  # noqa: N801 - used like a function
 
 
 def _ask_to_stop() -> None:
-    import signal
-
     os.kill(os.getpid(), signal.SIGINT)
 
 

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -63,7 +64,7 @@ class TrainingStep:
             projection_dim=config.projection_dim,
             seed=config.seed,
         ).to(device)
-        self.model.to(memory_format=self.layout).train()  # type: ignore[call-overload]
+        self.model.to(memory_format=self.layout).train()
         self.forward: nn.Module = self.model
         if execution.compile:
             self.forward = torch.compile(self.model)  # type: ignore[assignment]
@@ -130,7 +131,7 @@ def time_steps(
     warm_up = min(WARM_UP, steps)
     for turn in range(warm_up + steps):
         for name, step in made.items():
-            times = timed(step, device, clock), timed(lambda n=name: stage(n), device, clock)
+            times = timed(step, device, clock), timed(partial(stage, name), device, clock)
             if turn >= warm_up:
                 whole[name].append(times[0])
                 alone[name].append(times[1])

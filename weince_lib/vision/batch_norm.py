@@ -65,7 +65,7 @@ class GlobalBatchNorm(nn.modules.batchnorm._BatchNorm):
         mean = _Average.apply(wide.mean(over))
         centred = wide - mean.view(shape)
         variance = _Average.apply(centred.square().mean(over))
-        if self.running_mean is not None and self.running_var is not None:
+        if self.running_mean is not None:
             self._track(mean.detach(), variance.detach(), x.numel() // x.shape[1])
         y = centred * (variance + self.eps).rsqrt().view(shape)
         if self.affine:
@@ -75,6 +75,8 @@ class GlobalBatchNorm(nn.modules.batchnorm._BatchNorm):
     def _track(self, mean: Tensor, variance: Tensor, count: int) -> None:
         """Move the running statistics; the variance is the unbiased one, as in torch."""
         assert self.num_batches_tracked is not None
+        assert self.running_mean is not None
+        assert self.running_var is not None
         self.num_batches_tracked.add_(1)
         share = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
         total = count * dist.get_world_size()

@@ -209,7 +209,9 @@ def restore_optimizer(
         CheckpointError: for an optimiser of other parameters.
     """
     # How the steps are computed is the new run's affair; only what they compute is kept.
-    own = [{n: g[n] for n in ("fused", "foreach") if n in g} for g in optimizer.param_groups]
+    own: list[dict[str, Any]] = [
+        {n: g[n] for n in ("fused", "foreach") if n in g} for g in optimizer.param_groups
+    ]
     try:
         optimizer.load_state_dict(content["optimizer"])
     except (KeyError, ValueError) as error:

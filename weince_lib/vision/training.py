@@ -7,24 +7,21 @@ resumed sees the same batches as one that was not, and several processes see tho
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
 from ..losses import TailMonitor, WEINCELoss
-from .augment import TwoViewAugment, apply_parameters
+from .augment import TwoViewAugment
 from .batch_norm import synchronised_batch_norm
 from .checkpoints import (
     CheckpointError,
@@ -37,19 +34,12 @@ from .checkpoints import (
 )
 from .execution import Batches, Execution
 from .processes import ProcessError, current_world
+from .sharing import Augment, shared_forward, shared_views
 from .steps import adam, queued_step, train_step
 from .stopping import TrainingInterrupted, stop_requests
 
-Augment = Callable[[Tensor, torch.Generator], tuple[Tensor, Tensor]]
 #: Steps between two looks at the losses on an accelerator, and at the other processes' wishes.
 CHECK_EVERY = 50
-#: Two forward passes a step: to send buffers before the second would write to what the backward
-#: pass of the first still needs, and running statistics agree anyway. torch 2.14 renamed it.
-_SYNC_BUFFERS = (
-    "forward_sync_buffers"
-    if "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters
-    else "broadcast_buffers"
-)
 
 
 class NonFiniteLossError(Exception):
@@ -83,9 +73,7 @@ class TrainingSettings:
             raise ValueError(f"unknown precision {self.precision!r}; known: float32, bfloat16")
 
 
-def epoch_generator(
-    seed: int, epoch: int, device: torch.device | str = "cpu"
-) -> torch.Generator:
+def epoch_generator(seed: int, epoch: int, device: torch.device | str = "cpu") -> torch.Generator:
     """The generator of one epoch's order and augmentation, on the device that trains."""
     return torch.Generator(device).manual_seed(seed * 1_000_003 + epoch)
 
@@ -198,16 +186,17 @@ class _Run:
         self.ahead = runs_ahead(self.device)
         self.steps = len(images) // settings.batch_size
         self.layout = self.execution.layout(self.device)
-        model.to(self.device).to(memory_format=self.layout).train()  # type: ignore[call-overload]
+        model.to(self.device).to(memory_format=self.layout).train()
         self.optimizer = adam(
             model, settings.learning_rate, settings.weight_decay, fused=self.ahead
         )
         self.batches = Batches(images, self.device, self.execution)
         #: Whether views can be made of a share of the batch; else all make all, and cut.
         self.shares = isinstance(augment, TwoViewAugment)
-        self.views = self._views(augment)
-        weince = isinstance(loss, WEINCELoss)
-        self.monitor = TailMonitor(loss.settings.evidence_margin) if weince else None
+        self.views = shared_views(augment, self.world, self.share, compiled=self.execution.compile)
+        self.monitor: TailMonitor | None = None
+        if isinstance(loss, WEINCELoss):
+            self.monitor = TailMonitor(loss.settings.evidence_margin)
         self.refused = torch.zeros((), device=self.device)
         self.history: list[dict[str, float]] = []
         self.progress = EpochProgress()
@@ -215,38 +204,17 @@ class _Run:
         self.snapshots: frozenset[int] = frozenset()
         self.saved = time.monotonic()
         if self.device.type == "cuda":
-            stack.enter_context(torch.backends.cudnn.flags(enabled=True, benchmark=True))
+            # Batches are all of one shape: the fastest algorithm is worth looking for once.
+            stack.callback(
+                setattr, torch.backends.cudnn, "benchmark", torch.backends.cudnn.benchmark
+            )
+            torch.backends.cudnn.benchmark = True
         if self.world.size > 1:
             stack.enter_context(synchronised_batch_norm(model))
-        self.forward = self._forward()
+        self.forward = shared_forward(
+            model, self.world, self.device, compiled=self.execution.compile
+        )
         self.stop = stack.enter_context(stop_requests(active=checkpoint is not None))
-
-    def _forward(self) -> nn.Module:
-        forward = self.model
-        if self.world.size > 1:
-            forward = DistributedDataParallel(
-                forward,
-                device_ids=[self.device] if self.device.type == "cuda" else None,
-                **{_SYNC_BUFFERS: False},
-            )
-        return torch.compile(forward) if self.execution.compile else forward  # type: ignore[return-value]
-
-    def _views(self, augment: Augment) -> Augment:
-        """The augmentation of this process's share of a batch."""
-        if isinstance(augment, TwoViewAugment):
-            apply = torch.compile(apply_parameters) if self.execution.compile else None
-            return partial(
-                augment.share, part=self.world.rank, parts=self.world.size, apply=apply
-            )
-        if self.world.size == 1:
-            return augment
-        own = slice(self.world.rank * self.share, (self.world.rank + 1) * self.share)
-
-        def cut(batch: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-            view0, view1 = augment(batch, generator)
-            return view0[own], view1[own]
-
-        return cut
 
     def resume(self, stamp: str) -> None:
         """Continue from the checkpoint, if there is one."""
