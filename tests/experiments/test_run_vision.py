@@ -142,14 +142,14 @@ def test_a_checkpoint_of_other_data_is_not_continued(tiny, tmp_path, monkeypatch
     monkeypatch.setenv("WEINCE_RUNS", str(tmp_path / "again"))
     folder = store.record_path("vision", config.canonical()).parent
     folder.mkdir(parents=True)
-    kept = (record.folder / "checkpoint.pt").read_bytes()
-    (folder / "checkpoint.pt").write_bytes(kept)
+    kept = (record.folder / vision.CHECKPOINT).read_bytes()
+    (folder / vision.CHECKPOINT).write_bytes(kept)
     images = training_images(config)
     mirrored = dataclasses.replace(images, images=images.images.flip(-1))
     monkeypatch.setattr(vision, "training_images", lambda config: mirrored)
     with pytest.raises(training.CheckpointError, match="data"):
         run_vision(config, profile="quick", device="cpu")
-    assert (folder / "checkpoint.pt").read_bytes() == kept
+    assert (folder / vision.CHECKPOINT).read_bytes() == kept
     assert store.find("vision", config.canonical()) is None
 
 
@@ -158,7 +158,7 @@ def test_trained_model_has_the_weights_of_the_checkpoint(tiny):
     images = training_images(config)
     model = trained_model(config, images)
     assert not model.training
-    weights = torch.load(record.folder / "checkpoint.pt", weights_only=True)["model"]
+    weights = vision.load_checkpoint(record.folder / vision.CHECKPOINT)["model"]
     fresh = vision.build_model(config, images).state_dict()
     assert model.state_dict().keys() == weights.keys()
     for name, value in model.state_dict().items():

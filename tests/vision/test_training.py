@@ -216,7 +216,7 @@ def test_history_of_infonce_has_no_evidence() -> None:
 
 @pytest.mark.parametrize("count", [0, BATCH - 1])
 def test_fewer_images_than_a_batch_is_an_error(count: int, tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.pt"
+    path = tmp_path / "checkpoint.safetensors"
     with pytest.raises(ValueError, match=f"{count} images make no batch of 8; lower batch_size"):
         train(
             small_model(),
@@ -257,7 +257,7 @@ class Breaks(nn.Module):
 
 @pytest.mark.parametrize("factor", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_stops_before_the_step(factor: float, tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.pt"
+    path = tmp_path / "checkpoint.safetensors"
     model, loss = small_model(), Breaks(2 * STEPS + 1, factor)
     loss.model = model
     with pytest.raises(NonFiniteLossError) as error:
@@ -275,7 +275,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_step(factor: float, tmp_path
 
 
 def test_a_loss_that_is_not_finite_at_once_has_no_checkpoint(tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.pt"
+    path = tmp_path / "checkpoint.safetensors"
     for checkpoint in (path, None):
         model, loss = small_model(), Breaks(0, math.nan)
         loss.model = model
@@ -289,7 +289,7 @@ def test_a_loss_that_is_not_finite_at_once_has_no_checkpoint(tmp_path: Path) -> 
 def test_embeddings_that_are_not_finite_name_step_and_checkpoint(
     name: str, validate: bool, tmp_path: Path
 ) -> None:
-    path = tmp_path / "checkpoint.pt"
+    path = tmp_path / "checkpoint.safetensors"
     calls = itertools.count()
 
     def breaking(batch: Tensor, generator: torch.Generator) -> Views:
@@ -306,7 +306,7 @@ def test_embeddings_that_are_not_finite_name_step_and_checkpoint(
 
 def test_a_gradient_that_is_not_finite_never_reaches_a_checkpoint(tmp_path: Path) -> None:
     """The loss of the epoch's last step is finite, but the step would make every weight NaN."""
-    path = tmp_path / "checkpoint.pt"
+    path = tmp_path / "checkpoint.safetensors"
 
     class InfiniteSlope(Breaks):
         def forward(self, z0: Tensor, z1: Tensor) -> Tensor:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
+import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 from training_runs import (
     EPOCHS,
@@ -33,9 +37,12 @@ from weince_lib.vision import (
     CheckpointError,
     TwoViewAugment,
     load_checkpoint,
+    restore_model,
     train,
 )
+from weince_lib.vision.checkpoints import snapshot_path
 
+NAME = "checkpoint.safetensors"
 each_loss = pytest.mark.parametrize("name", LOSSES)
 
 
@@ -46,7 +53,7 @@ each_loss = pytest.mark.parametrize("name", LOSSES)
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The last checkpoint of a run with WEINCE that nothing disturbed."""
     torch.set_num_threads(1)
-    path = tmp_path_factory.mktemp("uninterrupted") / "checkpoint.pt"
+    path = tmp_path_factory.mktemp("uninterrupted") / NAME
     model, history = run("weince", checkpoint=path)
     content = load_checkpoint(path)
     assert_identical(dict(content["model"]), dict(model.state_dict()))
@@ -57,14 +64,14 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @each_loss
 def test_the_checkpoint_changes_nothing(name: str, tmp_path: Path) -> None:
-    with_it, history = run(name, checkpoint=tmp_path / "checkpoint.pt", epochs=2)
+    with_it, history = run(name, checkpoint=tmp_path / NAME, epochs=2)
     without, other_history = run(name, epochs=2)
     assert_identical(dict(with_it.state_dict()), dict(without.state_dict()))
     assert_identical(history, other_history)
 
 
 def test_a_checkpoint_is_written_after_every_epoch(tmp_path: Path) -> None:
-    path = tmp_path / "folder" / "checkpoint.pt"
+    path = tmp_path / "folder" / NAME
     epochs: list[int] = []
 
     def watching(batch: Tensor, generator: torch.Generator) -> Views:
@@ -74,14 +81,36 @@ def test_a_checkpoint_is_written_after_every_epoch(tmp_path: Path) -> None:
     run(augment=watching, checkpoint=path)
     assert epochs == [0] * STEPS + [1] * STEPS + [2] * STEPS + [3] * STEPS
     assert len(load_checkpoint(path)["history"]) == EPOCHS
-    assert [p.name for p in path.parent.iterdir()] == ["checkpoint.pt"]
+    assert [p.name for p in path.parent.iterdir()] == [NAME]
+
+
+def test_snapshots_keep_the_weights_after_an_epoch(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    model = small_model()
+    train(
+        model,
+        InfoNCELoss(),
+        numbered_images(),
+        noisy,
+        settings(),
+        checkpoint=path,
+        snapshots=(1, EPOCHS, EPOCHS + 1),
+    )
+    names = {path.name, "epoch-001.safetensors", f"epoch-{EPOCHS:03d}.safetensors"}
+    assert {p.name for p in tmp_path.iterdir()} == names
+    first, last = (load_checkpoint(snapshot_path(path, epoch)) for epoch in (1, EPOCHS))
+    assert_identical(last["model"], dict(model.state_dict()))
+    expected, _ = run(augment=noisy, epochs=1)
+    assert_identical(first["model"], dict(expected.state_dict()))
+    snapshot_path(path, 1).rename(path.with_name("epoch-001.pt"))  # as earlier versions named it
+    assert snapshot_path(path, 1).suffix == ".pt"
 
 
 @pytest.mark.parametrize("done", range(EPOCHS + 1))
 def test_resumed_from_any_epoch_ends_in_the_same_bits(
     done: int, tmp_path: Path, uninterrupted: dict[str, Any]
 ) -> None:
-    path = tmp_path / "checkpoint.pt"
+    path = tmp_path / NAME
     run("weince", checkpoint=path, epochs=done)
     steps = 0
 
@@ -114,7 +143,7 @@ def train_until_killed(path: Path, step: int) -> None:
 def test_killed_in_an_epoch_and_resumed_ends_in_the_same_bits(
     tmp_path: Path, uninterrupted: dict[str, Any]
 ) -> None:
-    path = tmp_path / "checkpoint.pt"
+    path = tmp_path / NAME
     script = f"""
 import sys
 from pathlib import Path
@@ -131,23 +160,53 @@ train_until_killed(Path({str(path)!r}), {2 * STEPS + 1})
     assert_identical(history, uninterrupted["history"])
 
 
-def test_a_crash_while_writing_leaves_the_checkpoint_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uninterrupted: dict[str, Any]
+@pytest.fixture
+def full_disk() -> Iterator[Callable[[int], None]]:
+    """Call it to let files grow to so many bytes and no further, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_leaves_the_last_good_checkpoint(
+    tmp_path: Path, full_disk: Callable[[int], None], uninterrupted: dict[str, Any]
 ) -> None:
-    path, save = tmp_path / "checkpoint.pt", torch.save
-    writes = itertools.count(1)
+    path, steps = tmp_path / NAME, itertools.count(1)
 
-    def save_or_crash(content: Any, target: Path) -> None:
-        save(content, target)
-        if next(writes) == 3:
-            os.truncate(target, target.stat().st_size // 2)
-            raise OSError("no space left on device")
+    def filling(batch: Tensor, generator: torch.Generator) -> Views:
+        if next(steps) == 2 * STEPS + 1:
+            full_disk(path.stat().st_size // 2)
+        return TwoViewAugment()(batch, generator)
 
-    monkeypatch.setattr(torch, "save", save_or_crash)
-    with pytest.raises(OSError, match="no space left"):
-        run("weince", checkpoint=path)
-    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint.pt"]
+    with pytest.raises(CheckpointError) as error:
+        run("weince", checkpoint=path, augment=filling)
+    assert "\n" not in str(error.value)
+    for words in (str(path), "could not be written", "last good one is still there", "Make room"):
+        assert words in str(error.value)
+    assert [p.name for p in tmp_path.iterdir()] == [NAME]
     assert len(load_checkpoint(path)["history"]) == 2
+    full_disk(resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+    run("weince", checkpoint=path)
+    assert_identical(load_checkpoint(path), uninterrupted)
+
+
+def test_a_disk_that_was_full_from_the_start(
+    tmp_path: Path, full_disk: Callable[[int], None]
+) -> None:
+    full_disk(100)
+    with pytest.raises(CheckpointError, match="none was written before"):
+        run(checkpoint=tmp_path / NAME, epochs=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_checkpoint_of_an_earlier_version_is_continued(
+    tmp_path: Path, uninterrupted: dict[str, Any]
+) -> None:
+    path = tmp_path / NAME
+    run("weince", checkpoint=path, epochs=2)
+    content = load_checkpoint(path)
+    del content["progress"]
+    torch.save(content, path)
     run("weince", checkpoint=path)
     assert_identical(load_checkpoint(path), uninterrupted)
 
@@ -189,7 +248,7 @@ def assert_refused(path: Path, *says: str, width: int = 4, **changes: Any) -> st
 
 @pytest.mark.parametrize("kept", [0, 10, 0.5, 0.9, -1])
 def test_truncated_checkpoint(kept: float, tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.pt"
+    path = tmp_path / NAME
     run(checkpoint=path, epochs=1)
     whole = path.read_bytes()
     path.write_bytes(whole[: int(kept * len(whole)) if 0 < kept < 1 else int(kept)])
@@ -197,7 +256,7 @@ def test_truncated_checkpoint(kept: float, tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_checkpoint(tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.pt"
+    path = tmp_path / NAME
     for content in (b"not a checkpoint\n", bytes(2000), b"PK\x03\x04" + bytes(100)):
         path.write_bytes(content)
         assert_refused(path, "not a checkpoint")
@@ -208,7 +267,7 @@ def test_files_that_are_no_checkpoint(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("missing", ["fingerprint", "model", "optimizer", "history"])
 def test_checkpoint_that_lacks_a_part(missing: str, tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.pt"
+    path = tmp_path / NAME
     run(checkpoint=path, epochs=1)
     content = load_checkpoint(path)
     del content[missing]
@@ -216,9 +275,21 @@ def test_checkpoint_that_lacks_a_part(missing: str, tmp_path: Path) -> None:
     assert_refused(path, "not a checkpoint")
 
 
+@pytest.mark.parametrize("missing", ["format", "fingerprint", "history", "optimizer", "model/"])
+def test_checkpoint_whose_header_lacks_a_part(missing: str, tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    run(checkpoint=path, epochs=1)
+    with safe_open(path, framework="pt") as file:
+        header = {name: text for name, text in file.metadata().items() if name != missing}
+        names = [name for name in file.keys() if not name.startswith(missing)]  # noqa: SIM118
+        save_file({name: file.get_tensor(name) for name in names}, tmp_path / "other", header)
+    (tmp_path / "other").replace(path)
+    assert_refused(path, "not a checkpoint")
+
+
 @pytest.mark.parametrize("how", ["pickle", "torch"])
 def test_a_checkpoint_never_runs_code(how: str, tmp_path: Path) -> None:
-    path, folder = tmp_path / "checkpoint.pt", tmp_path / "made-by-the-checkpoint"
+    path, folder = tmp_path / NAME, tmp_path / "made-by-the-checkpoint"
     content = {"fingerprint": "{}", "model": RunsCode(folder)}
     if how == "pickle":
         path.write_bytes(pickle.dumps(content, protocol=2))
@@ -229,7 +300,7 @@ def test_a_checkpoint_never_runs_code(how: str, tmp_path: Path) -> None:
 
 
 def test_checkpoint_of_another_config_names_the_settings_that_differ(tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.pt"
+    path = tmp_path / NAME
     run(checkpoint=path, epochs=1)
     message = assert_refused(path, "another config", "temperature", "0.5", "0.2", temperature=0.2)
     assert "seed" not in message
@@ -239,19 +310,24 @@ def test_checkpoint_of_another_config_names_the_settings_that_differ(tmp_path: P
 
 
 def test_a_setting_that_is_none_is_not_one_that_is_missing(tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.pt"
+    path = tmp_path / NAME
     run(checkpoint=path, epochs=1)
     assert_refused(path, "another config", "tail", tail=None)
 
 
 def test_checkpoint_of_another_model(tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.pt"
+    path = tmp_path / NAME
     run(checkpoint=path, epochs=1)
-    assert_refused(path, "another", width=5)
+    before = small_model(5)
+    assert_refused(path, "another model", "encoder.stem.0.weight is (4, 1, 3, 3)", width=5)
+    other = small_model(5)
+    with pytest.raises(CheckpointError, match=r"stem\.0\.weight is absent, wanted"):
+        restore_model(other.encoder, load_checkpoint(path), path)
+    assert_identical(dict(other.state_dict()), dict(before.state_dict()))
 
 
 def test_order_of_the_settings_does_not_matter(tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.pt"
+    path = tmp_path / NAME
     run(checkpoint=path, epochs=1)
     turned = dict(reversed(FINGERPRINT.items()))
     _, history = run(checkpoint=path, epochs=2, fingerprint=turned)
@@ -260,4 +336,4 @@ def test_order_of_the_settings_does_not_matter(tmp_path: Path) -> None:
 
 def test_missing_checkpoint_is_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        load_checkpoint(tmp_path / "checkpoint.pt")
+        load_checkpoint(tmp_path / NAME)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from weince_lib.losses import InfoNCELoss, WEINCELoss
 from weince_lib.vision import (
+    Execution,
     SimCLR,
     TrainingSettings,
     TwoViewAugment,
@@ -58,10 +60,15 @@ def run(
     loss: nn.Module | None = None,
     checkpoint: Path | None = None,
     fingerprint: dict[str, Any] | None = FINGERPRINT,
+    execution: Execution | None = None,
+    width: int = 4,
+    wide: bool = False,
     **changes: Any,
 ) -> tuple[SimCLR, list[dict[str, float]]]:
     """Train a fresh small model and return it with its history."""
-    model = small_model()
+    model = small_model(width)
+    if wide:  # float64, in which a sum in another order shows less than anything that is wrong
+        model.double().register_forward_pre_hook(lambda _, images: (images[0].double(),))
     history = train(
         model,
         loss or LOSSES[name](),
@@ -70,6 +77,7 @@ def run(
         settings(**changes),
         checkpoint=checkpoint,
         fingerprint=fingerprint,
+        execution=execution,
     )
     return model, history
 
@@ -85,6 +93,8 @@ def assert_identical(one: Any, two: Any) -> None:
         assert len(one) == len(two)
         for a, b in zip(one, two, strict=True):
             assert_identical(a, b)
+    elif dataclasses.is_dataclass(one):
+        assert_identical(vars(one), vars(two))
     elif isinstance(one, Tensor):
         assert one.dtype == two.dtype
         assert torch.equal(one, two)

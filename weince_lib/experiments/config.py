@@ -148,6 +148,14 @@ PROFILES: dict[str, dict[str, Any]] = {
         "epochs": 30,
         "precision": "bfloat16",
     },
+    # The study of weince_lib.experiments.gpu_study: ten minutes on one device.
+    "gpu": {
+        "dataset": "imagefolder:data/cifar10-jpeg",
+        "encoder": "resnet18",
+        "width": 0,
+        "epochs": 100,
+        "precision": "bfloat16",
+    },
     "paper": {
         "dataset": "cifar100",
         "encoder": "resnet18",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,25 +15,31 @@ from filelock import FileLock
 from .. import files
 from ..evaluation import RECALL_KS, knn_evaluate, linear_probe, stratified_split
 from ..vision import (
+    Execution,
     ImageSet,
     SimCLR,
     TrainingSettings,
     augmentation,
     build_simclr,
     extract_features,
+    join_processes,
     load,
     load_checkpoint,
     pretraining_split,
+    restore_model,
     train,
 )
+from ..vision.checkpoints import snapshot_path
 from ..vision.datasets import LEAST_PER_CLASS
-from ..vision.training import snapshot_path
+from ..vision.processes import World, current_world
 from . import paths, store
 from .config import VisionConfig, is_own, profile_defaults, profile_stamp
 from .store import Metric, Record
 
 EXPERIMENT = "vision"
-CHECKPOINT = "checkpoint.pt"
+CHECKPOINT = "checkpoint.safetensors"
+#: What earlier versions wrote; read where the new one is missing.
+OLD_CHECKPOINT = "checkpoint.pt"
 
 
 def training_images(config: VisionConfig) -> ImageSet:
@@ -83,12 +90,18 @@ def trained_model(config: VisionConfig, images: ImageSet) -> SimCLR:
         FileNotFoundError: if the run has not been finished yet.
     """
     record = store.record_path(EXPERIMENT, config.canonical())
-    path = record.parent / CHECKPOINT
+    path = _checkpoint(record.parent)
     if not (record.exists() and path.exists()):
         raise FileNotFoundError(f"{path} is missing; run 06_train_vision with this config first")
     model = build_model(config, images)
-    model.load_state_dict(load_checkpoint(path)["model"])
+    restore_model(model, load_checkpoint(path), path)
     return model.eval()
+
+
+def _checkpoint(folder: Path) -> Path:
+    """The run's checkpoint, written or to be written."""
+    new, old = folder / CHECKPOINT, folder / OLD_CHECKPOINT
+    return old if old.exists() and not new.exists() else new
 
 
 def snapshot_epochs(epochs: int) -> list[int]:
@@ -107,12 +120,12 @@ def models_along_training(config: VisionConfig, images: ImageSet) -> dict[int, S
         FileNotFoundError: if the run has not been finished yet.
     """
     last = trained_model(config, images)
-    checkpoint = store.record_path(EXPERIMENT, config.canonical()).parent / CHECKPOINT
+    checkpoint = _checkpoint(store.record_path(EXPERIMENT, config.canonical()).parent)
     epochs = snapshot_epochs(config.epochs)
     missing = [e for e in epochs if not snapshot_path(checkpoint, e).exists()]
     if missing:
         with FileLock(checkpoint.parent / ".lock"), TemporaryDirectory() as folder:
-            again = Path(folder) / CHECKPOINT
+            again = Path(folder) / checkpoint.name
             _train(config, build_model(config, images), images, again, epochs=max(missing))
             for epoch in missing:
                 with files.replacing(snapshot_path(checkpoint, epoch)) as aside:
@@ -142,16 +155,24 @@ def labels(config: VisionConfig, profile: str) -> dict[str, Any]:
 
 
 def run_vision(
-    config: VisionConfig, *, profile: str, device: torch.device | str | None = None
+    config: VisionConfig,
+    *,
+    profile: str,
+    device: torch.device | str | None = None,
+    execution: Execution | None = None,
+    sets: tuple[ImageSet, ImageSet] | None = None,
 ) -> Record:
     """Train and evaluate, or return the record if this config has been run before.
 
-    A run that was killed continues from its last finished epoch.
+    A run that was killed continues from its last checkpoint. Under ``torchrun`` the processes
+    train together, on one machine; the first evaluates and writes.
 
     Args:
         config: see :class:`VisionConfig`.
         profile: the profile it was asked for; decides which table it is collected into.
         device: where to train; a CUDA device if there is one, else the CPU.
+        execution: how to train, which changes speed and rounding alone.
+        sets: training and test images that are in memory already; loaded by default.
     """
     profile_defaults(profile)  # an unknown one is better known now than after training
     settings = config.canonical()
@@ -160,23 +181,42 @@ def run_vision(
         return done
     folder = store.record_path(EXPERIMENT, settings).parent
     folder.mkdir(parents=True, exist_ok=True)
-    # Two notebooks that need the same run at once: the second waits and finds the record.
-    with FileLock(folder / ".lock"):
+    with join_processes(device) as (world, own), ExitStack() as stack:
+        if world.first:
+            # Two notebooks that need the same run at once: the second waits and finds the record.
+            stack.enter_context(FileLock(folder / ".lock"))
+        world.wait()
         done = store.find(EXPERIMENT, settings)
-        return done or _train_and_evaluate(config, profile, folder, device)
+        if done is None:
+            done = _train_and_evaluate(config, profile, folder, own, world, execution, sets)
+        world.wait()
+        return done or store.read(store.record_path(EXPERIMENT, settings))
 
 
 def _train_and_evaluate(
-    config: VisionConfig, profile: str, folder: Path, device: torch.device | str | None
-) -> Record:
+    config: VisionConfig,
+    profile: str,
+    folder: Path,
+    device: torch.device,
+    world: World,
+    execution: Execution | None,
+    sets: tuple[ImageSet, ImageSet] | None,
+) -> Record | None:
+    """The record, written by the first process; the others have none."""
     started = time.time()
     settings = config.canonical()
-    train_set = training_images(config)
+    train_set, test_set = sets or (training_images(config), load_images(config, "test"))
     labelled = train_set if trains_on_labelled(config) else labelled_images(config)
-    test_set = load_images(config, "test")
     check_evaluable(labelled, config)  # what would fail after training is better known before
     model = build_model(config, train_set)
-    history = _train(config, model, train_set, folder / CHECKPOINT, device=device)
+    if world.first and (begun := _checkpoint(folder)).exists():
+        begun.rename(folder / CHECKPOINT)  # files are told apart by their content
+    world.wait()
+    history = _train(
+        config, model, train_set, folder / CHECKPOINT, device=device, execution=execution
+    )
+    if not world.first:
+        return None
     return store.save(
         EXPERIMENT,
         settings,
@@ -191,37 +231,6 @@ def _train_and_evaluate(
             },
             "history": history,
         },
-    )
-
-
-def _train(
-    config: VisionConfig,
-    model: SimCLR,
-    images: ImageSet,
-    checkpoint: Path,
-    *,
-    epochs: int = 0,
-    device: torch.device | str | None = None,
-) -> list[dict[str, float]]:
-    """Train the run's model, or only the first so many of its epochs."""
-    return train(
-        model,
-        config.build_loss(),
-        images.images,
-        augmentation(config.dataset),
-        TrainingSettings(
-            epochs=epochs or config.epochs,
-            batch_size=config.batch_size,
-            learning_rate=config.learning_rate,
-            weight_decay=config.weight_decay,
-            seed=config.seed,
-            precision=config.precision,
-        ),
-        checkpoint=checkpoint,
-        fingerprint=config.canonical() | {"data": images.content_hash()},
-        device=device or ("cuda" if torch.cuda.is_available() else "cpu"),
-        # 1, 2, 4, ... of the whole run, so that a shorter one keeps its last epoch too.
-        snapshots=snapshot_epochs(config.epochs),
     )
 
 
@@ -246,6 +255,41 @@ def check_evaluable(labelled: ImageSet, config: VisionConfig) -> None:
                 f"{len(labelled)} labelled images leave a kNN bank of {bank}; R@{max(RECALL_KS)} "
                 "needs as many: raise train_limit"
             )
+
+
+def _train(
+    config: VisionConfig,
+    model: SimCLR,
+    images: ImageSet,
+    checkpoint: Path,
+    *,
+    epochs: int = 0,
+    device: torch.device | str | None = None,
+    execution: Execution | None = None,
+) -> list[dict[str, float]]:
+    """Train the run's model, or only the first so many of its epochs."""
+    loss = config.build_loss()
+    loss.gather_distributed = current_world().size > 1
+    return train(
+        model,
+        loss,
+        images.images,
+        augmentation(config.dataset),
+        TrainingSettings(
+            epochs=epochs or config.epochs,
+            batch_size=config.batch_size,
+            learning_rate=config.learning_rate,
+            weight_decay=config.weight_decay,
+            seed=config.seed,
+            precision=config.precision,
+        ),
+        checkpoint=checkpoint,
+        fingerprint=config.canonical() | {"data": images.content_hash()},
+        device=device or ("cuda" if torch.cuda.is_available() else "cpu"),
+        # 1, 2, 4, ... of the whole run, so that a shorter one keeps its last epoch too.
+        snapshots=snapshot_epochs(config.epochs),
+        execution=execution,
+    )
 
 
 def evaluate(

@@ -98,7 +98,7 @@ class TailMonitor:
         )
         # A long run adds up more steps than float32 can count; Apple's devices have no float64.
         row = row.to(torch.float32 if row.device.type == "mps" else torch.float64)
-        self._sums = row if self._sums is None else self._sums + row.to(self._sums.device)
+        self._sums = row if self._sums is None else self._sums.to(row) + row
         self.steps += 1
 
     def summary(self) -> dict[str, float]:
@@ -116,6 +116,17 @@ class TailMonitor:
             name: value / self.steps
             for name, value in zip(self.names, self._sums.tolist(), strict=True)
         }
+
+    def state(self) -> dict[str, Any]:
+        """Sums and number of steps as plain values, to go on from in another process."""
+        return {"steps": self.steps, "sums": None if self._sums is None else self._sums.tolist()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from what :meth:`state` gave."""
+        self.steps = state["steps"]
+        # On the CPU until the first update, which takes it to where the evidence is.
+        sums = state["sums"]
+        self._sums = None if sums is None else torch.tensor(sums, dtype=torch.float64)
 
     def log_to(self, writer: ScalarWriter, step: int, prefix: str = "tail/") -> dict[str, float]:
         """Write the summary to TensorBoard, or anything else with ``add_scalar``.

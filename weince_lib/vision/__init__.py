@@ -1,32 +1,35 @@
 """Image data, augmentation, encoders and SimCLR training."""
 
 from .augment import TwoViewAugment, augmentation
+from .checkpoints import CheckpointError, load_checkpoint, restore_model
 from .datasets import ImageSet, load, pretraining_split
 from .encoders import ENCODERS, build_encoder
+from .execution import Execution
+from .processes import ProcessError, join_processes
 from .simclr import SimCLR, build_simclr, extract_features, to_unit_range
-from .training import (
-    CheckpointError,
-    NonFiniteLossError,
-    TrainingSettings,
-    load_checkpoint,
-    train,
-)
+from .stopping import TrainingInterrupted
+from .training import NonFiniteLossError, TrainingSettings, train
 
 __all__ = [
     "ENCODERS",
     "CheckpointError",
+    "Execution",
     "ImageSet",
     "NonFiniteLossError",
+    "ProcessError",
     "SimCLR",
+    "TrainingInterrupted",
     "TrainingSettings",
     "TwoViewAugment",
     "augmentation",
     "build_encoder",
     "build_simclr",
     "extract_features",
+    "join_processes",
     "load",
     "load_checkpoint",
     "pretraining_split",
+    "restore_model",
     "to_unit_range",
     "train",
 ]

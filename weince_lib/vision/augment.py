@@ -10,7 +10,9 @@ float32 in [0, 1] throughout, where torchvision on PIL images rounds to 8 bits a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -61,7 +63,7 @@ def sample_boxes(
 
     w0 = min(width, round(height * ratio[1]))
     h0 = min(height, round(width / ratio[0]))
-    central = torch.tensor([(height - h0) // 2, (width - w0) // 2, h0, w0], device=fits.device)
+    central = _constant(((height - h0) // 2, (width - w0) // 2, h0, w0), fits.device)
     return torch.where(fits.any(dim=1, keepdim=True), drawn, central)
 
 
@@ -84,6 +86,15 @@ class ViewParameters:
     factors: Tensor
     order: Tensor
     grey: Tensor
+
+    def rows(self, start: int, stop: int) -> ViewParameters:
+        """Those of images ``start`` to ``stop - 1``."""
+        own = {f.name: getattr(self, f.name)[start:stop] for f in fields(self)}
+        return ViewParameters(**own)
+
+
+#: Images, one view's parameters and the view's height and width, to the view.
+Apply = Callable[[Tensor, ViewParameters, tuple[int, int]], Tensor]
 
 
 @dataclass(frozen=True)
@@ -141,14 +152,14 @@ class TwoViewAugment:
         if self.output_size < 0:
             raise ValueError(f"output_size must be 0 or a number of pixels, got {self.output_size}")
 
-    @torch.no_grad()
     def __call__(self, images: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw and make both views.
 
         Args:
             images: ``uint8``, or floating point in [0, 1]; shape ``(n, 1 or 3, H, W)``.
             generator: source of all random numbers. The same state gives the same views to the
-                bit; how many numbers are drawn depends on n alone.
+                bit; how many numbers are drawn depends on n alone. With one on the images' own
+                device nothing is copied there.
 
         Returns:
             Two float32 tensors in [0, 1], shape ``(n, C, H, W)``, or with ``output_size`` for H
@@ -158,11 +169,41 @@ class TwoViewAugment:
             ValueError: for another shape or dtype, or (looked for on the CPU only, where it is
                 free) floating-point pixels outside [0, 1].
         """
+        return self.share(images, generator)
+
+    @torch.no_grad()
+    def share(
+        self,
+        images: Tensor,
+        generator: torch.Generator,
+        *,
+        part: int = 0,
+        parts: int = 1,
+        apply: Apply | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Make the views of one of several equal parts of a batch.
+
+        Numbers are drawn for the whole batch: processes with generators in the same state make
+        together what one process would make, and their generators stay in the same state.
+
+        Args:
+            images: as for calling the object; this part's alone.
+            generator: likewise.
+            part: number of this part.
+            parts: of the batch.
+            apply: in place of :func:`apply_parameters`, such as its compiled form.
+        """
         pixels = _unit_range(images)
         n, _, height, width = pixels.shape
         size = (self.output_size, self.output_size) if self.output_size else (height, width)
         view0, view1 = (
-            apply_parameters(pixels, sample_parameters(self, n, height, width, generator), size)
+            (apply or apply_parameters)(
+                pixels,
+                sample_parameters(self, parts * n, height, width, generator).rows(
+                    part * n, (part + 1) * n
+                ),
+                size,
+            )
             for _ in range(2)
         )
         return view0, view1
@@ -183,9 +224,9 @@ def sample_parameters(
     boxes = sample_boxes(n, height, width, augment.crop_scale, augment.crop_ratio, generator)
     flip, jitter, grey = _rand(3, n, generator=generator)
     strengths = (augment.brightness, augment.contrast, augment.saturation)
-    low = [max(0.0, 1.0 - strength) for strength in strengths] + [-augment.hue]
-    high = [1.0 + strength for strength in strengths] + [augment.hue]
-    least, greatest = torch.tensor([low, high], device=generator.device)
+    low = (*(max(0.0, 1.0 - strength) for strength in strengths), -augment.hue)
+    high = (*(1.0 + strength for strength in strengths), augment.hue)
+    least, greatest = (_constant(ends, generator.device) for ends in (low, high))
     return ViewParameters(
         boxes=boxes,
         flipped=flip < augment.flip_probability,
@@ -221,6 +262,12 @@ def _rand(*shape: int, generator: torch.Generator) -> Tensor:
     return torch.rand(shape, generator=generator, device=generator.device)
 
 
+@lru_cache(maxsize=64)
+def _constant(values: tuple[float, ...], device: torch.device) -> Tensor:
+    """Numbers as a tensor that is copied to the device once, not at every batch."""
+    return torch.tensor(values, device=device)
+
+
 def _unit_range(images: Tensor) -> Tensor:
     """Checked images as float32 in [0, 1]."""
     if images.ndim != 4 or images.shape[1] not in (1, 3):
@@ -247,6 +294,9 @@ AUGMENTATIONS = {
     "digits": TwoViewAugment(crop_scale=(0.4, 1.0), flip_probability=0.0),
     "fashion-mnist": TwoViewAugment(),
     "imagefolder": TwoViewAugment(),
+    **dict.fromkeys(
+        ("cifar10", "cifar100", "stl10", "imagenet32", "tiny-imagenet"), TwoViewAugment()
+    ),
 }
 
 

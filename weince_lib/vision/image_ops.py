@@ -121,7 +121,8 @@ def adjust_hue(images: Tensor, shift: Tensor) -> Tensor:
     ).add_(_per_image(6.0 * shift))
     # Distance from the opposite hue, 3 - e, brought into [0, 3] by whole turns. In place: fresh
     # memory costs more than the arithmetic here.
-    distance = hue - hue.new_tensor([3.0, 5.0, 7.0])[:, None, None]
+    # 3, 5 and 7, made where the images are: a list would be copied there.
+    distance = hue - torch.arange(3, 8, 2, dtype=hue.dtype, device=hue.device)[:, None, None]
     distance.sub_((distance / 6.0).round_(), alpha=6.0).abs_()
     return distance.sub_(1.0).clamp_(0.0, 1.0).mul_(chroma).add_(low)
 
@@ -149,7 +150,10 @@ GREY_JITTER = (0, 1)
 def color_jitter(images: Tensor, factors: Tensor, order: Tensor, jittered: Tensor) -> Tensor:
     """Apply the operations of :data:`JITTER` to each image in an order of its own.
 
-    The parameters may lie on the CPU while the images do not; then no step waits for the device.
+    Where the parameters lie on the CPU, each operation works on the images whose turn it is, which
+    is the least arithmetic. Where they lie on an accelerator, every operation works on every image
+    and the result is chosen: more arithmetic, but no shape depends on a draw, so that neither the
+    host waits for the device nor anything is copied.
 
     Args:
         images: float in [0, 1], shape ``(n, 1 or 3, H, W)``.
@@ -160,6 +164,11 @@ def color_jitter(images: Tensor, factors: Tensor, order: Tensor, jittered: Tenso
     Returns:
         New images of the same shape.
     """
+    apply = _jitter_groups if order.device.type == "cpu" else jitter_at_once
+    return apply(images, factors, order, jittered)
+
+
+def _jitter_groups(images: Tensor, factors: Tensor, order: Tensor, jittered: Tensor) -> Tensor:
     operations = GREY_JITTER if images.shape[1] == 1 else range(len(JITTER))
     images = images.clone()
     for turn in range(len(JITTER)):
@@ -169,4 +178,22 @@ def color_jitter(images: Tensor, factors: Tensor, order: Tensor, jittered: Tenso
                 factor = factors[chosen, operation].to(images.device)
                 chosen = chosen.to(images.device)
                 images.index_copy_(0, chosen, JITTER[operation](images[chosen], factor))
+    return images
+
+
+def jitter_at_once(images: Tensor, factors: Tensor, order: Tensor, jittered: Tensor) -> Tensor:
+    """:func:`color_jitter` in steps whose shapes depend on no draw, for an accelerator.
+
+    Brightness, contrast and saturation are one formula, a distance scaled from black, from the
+    mean luma or from each pixel's luma; so a turn is this formula once and the hue once.
+    """
+    for turn in range(len(JITTER)):
+        operation = order[:, turn]
+        factor = factors.gather(1, operation[:, None])[:, 0]
+        contrast, saturation, hue = (_per_image(operation == k) for k in (1, 2, 3))
+        grey = luma(images)
+        mean = torch.where(contrast, grey.mean(dim=(1, 2, 3), keepdim=True), 0.0)
+        scaled = _blend(images, torch.where(saturation, grey, mean), factor)
+        changed = torch.where(hue, adjust_hue(images, factor), scaled)
+        images = torch.where(_per_image(jittered), changed, images)
     return images

@@ -1,0 +1,157 @@
+"""Execution settings change how a run is carried out, not what comes out."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from training_runs import BATCH, assert_identical, noisy, numbered_images, run, small_model
+
+from weince_lib.experiments import vision_config
+from weince_lib.losses import TailMonitor, WEINCELoss
+from weince_lib.vision import Execution, execution, load_checkpoint, sharing, training
+from weince_lib.vision.steps import adam, queued_step, train_step
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_set_that_does_not_fit_gives_the_same_bits(workers: int) -> None:
+    before = torch.get_rng_state()
+    model, history = run("weince", epochs=2)
+    read, other = run("weince", epochs=2, execution=Execution(resident=False, workers=workers))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert_identical(dict(read.state_dict()), dict(model.state_dict()))
+    assert_identical(other, history)
+
+
+def test_images_stay_on_the_host_when_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    images, device = numbered_images(), torch.device("meta")
+    for free, fits in ((2.0 * images.nbytes, True), (2.0 * images.nbytes - 1, False)):
+        monkeypatch.setattr(execution, "free_memory", lambda device, free=free: free)
+        assert Execution().keeps_resident(images, device) is fits
+        assert Execution(resident=not fits).keeps_resident(images, device) is not fits
+        assert execution.Batches(images, device, Execution()).resident is fits
+    assert Execution().keeps_resident(images, torch.device("cpu"))  # they are there
+
+
+def test_channels_last_is_the_same_up_to_rounding_and_resumes(tmp_path: Path) -> None:
+    how = Execution(channels_last=True)
+    plain, _ = run("weince", epochs=2, width=16)
+    model, _ = run("weince", epochs=2, width=16, execution=how)
+    weight = model.encoder.stem[0].weight
+    assert weight.is_contiguous(memory_format=torch.channels_last)
+    for name, value in plain.state_dict().items():
+        torch.testing.assert_close(model.state_dict()[name], value, rtol=1e-3, atol=1e-4)
+    path = tmp_path / "checkpoint.safetensors"
+    run("weince", epochs=1, width=16, execution=how, checkpoint=path)
+    resumed, _ = run("weince", epochs=2, width=16, execution=how, checkpoint=path)
+    assert_identical(dict(resumed.state_dict()), dict(model.state_dict()))
+
+
+def test_compile_takes_model_and_augmentation(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[Any] = []
+
+    def remember(what: Any) -> Any:  # compiling takes a minute
+        compiled.append(what)
+        return what
+
+    monkeypatch.setattr(torch, "compile", remember)
+    plain, _ = run("weince", epochs=1)
+    assert compiled == []
+    model, _ = run("weince", epochs=1, execution=Execution(compile=True))
+    assert compiled == [sharing.apply_parameters, model]
+    assert_identical(dict(model.state_dict()), dict(plain.state_dict()))
+
+
+def test_how_a_run_is_carried_out_is_no_part_of_its_config() -> None:
+    fields = {field.name for field in dataclasses.fields(Execution)}
+    assert not fields & vision_config("quick").canonical().keys()
+
+
+def test_a_cpu_run_keeps_the_plain_layout_and_a_cuda_run_does_not() -> None:
+    assert Execution().layout(torch.device("cpu")) is torch.contiguous_format
+    assert Execution().layout(torch.device("cuda")) is torch.channels_last
+    assert Execution(channels_last=False).layout(torch.device("cuda")) is torch.contiguous_format
+
+
+@pytest.mark.parametrize(
+    "given", [{"workers": -1}, {"save_minutes": 0}, {"save_minutes": math.nan}]
+)
+def test_bad_execution(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(given))):
+        Execution(**given)
+
+
+# Steps that the host does not wait for -------------------------------------------------------
+
+
+def views(step: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return noisy(numbered_images(BATCH), torch.Generator().manual_seed(step))
+
+
+def test_queued_steps_equal_watched_ones() -> None:
+    model = small_model().train()
+    twin = copy.deepcopy(model)
+    one, two = adam(model, 1e-2, 0.1, fused=False), adam(twin, 1e-2, 0.1, fused=True)
+    loss, refused, monitors = WEINCELoss(), torch.zeros(()), (TailMonitor(), TailMonitor())
+    for step in range(4):
+        value = train_step(model, loss, one, views(step), "float32", "cpu", monitors[0])
+        queued = queued_step(twin, loss, two, views(step), "float32", refused, monitors[1])
+        assert queued.item() == pytest.approx(value, rel=1e-5)
+    assert refused.item() == 0
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(twin.state_dict()[name], value, rtol=1e-4, atol=1e-5)
+    assert monitors[1].summary() == pytest.approx(monitors[0].summary(), rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("where", ["views", "loss", "gradient"])
+def test_a_refused_step_and_all_after_it_leave_the_weights(where: str) -> None:
+    model = small_model().train()
+    optimizer, refused = adam(model, 1e-2, 0.1, fused=True), torch.zeros(())
+    now = 0
+
+    def loss(z0: torch.Tensor, z1: torch.Tensor) -> torch.Tensor:
+        value = WEINCELoss(validate=False)(z0, z1)
+        if now == 2 and where == "loss":
+            return value * math.inf
+        # Its value is zero, and its slope infinite.
+        return value + (0 * z0).sum().sqrt() if now == 2 and where == "gradient" else value
+
+    values = []
+    for now in range(4):
+        view0, view1 = views(now)
+        if now == 2:
+            weights = copy.deepcopy(dict(model.named_parameters()))
+            moments = copy.deepcopy(optimizer.state_dict()["state"])
+            view0 = view0 * (math.nan if where == "views" else 1.0)
+        values.append(queued_step(model, loss, optimizer, (view0, view1), "float32", refused))
+    assert [math.isfinite(value.item()) for value in values] == [True, True, False, False]
+    assert refused.item() == 1
+    assert_identical(dict(model.named_parameters()), weights)
+    assert_identical(optimizer.state_dict()["state"], moments)
+
+
+def test_a_run_ahead_of_its_device_stops_at_the_bad_step(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On the CPU, made to run as on an accelerator."""
+    monkeypatch.setattr(training, "runs_ahead", lambda device: True)
+    path = tmp_path / "checkpoint.safetensors"
+    plain, history = run("weince", epochs=2, checkpoint=path)
+    assert all(math.isfinite(row["loss"]) for row in history)
+    step = iter(range(100))
+
+    def breaking(batch: torch.Tensor, generator: torch.Generator) -> Any:
+        view0, view1 = noisy(batch, generator)
+        return view0 * (math.nan if next(step) == 1 else 1.0), view1
+
+    loss = WEINCELoss(validate=False)
+    with pytest.raises(training.NonFiniteLossError, match=r"step 7 \(epoch 2, step 1 of 3\)"):
+        run(loss=loss, augment=breaking, checkpoint=path)
+    kept = load_checkpoint(path)
+    assert len(kept["history"]) == 2
+    assert_identical(kept["model"], dict(plain.state_dict()))

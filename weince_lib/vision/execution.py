@@ -1,0 +1,108 @@
+"""How a run is carried out, and where its batches come from: speed, never what is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+#: Share of an accelerator's free memory that images may take; the rest is for the training.
+IMAGE_MEMORY = 0.5
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Settings that change speed and rounding, and so do not belong to a run's config.
+
+    Attributes:
+        compile: run model and augmentation through ``torch.compile``: fewer and larger kernels,
+            after a minute of compiling. Off by default; it needs a compiler on the machine.
+        channels_last: keep weights and activations in the layout that tensor cores take. ``None``:
+            on a CUDA device only. On a CPU the plain layout repeats older runs to the bit, and
+            torch 2.14 has been seen to corrupt memory there with layers of four channels.
+        resident: keep all images on the device, so that an epoch copies nothing there. ``None``: if
+            they take no more than half of the device's free memory; otherwise worker processes
+            read the batches ahead.
+        workers: of that reading.
+        save_minutes: a checkpoint is written after every epoch, and also within one when the last
+            is this many minutes old. Ten lose little and cost nothing.
+
+    Raises:
+        ValueError: for a negative number of workers, or minutes that are not positive.
+    """
+
+    compile: bool = False
+    channels_last: bool | None = None
+    resident: bool | None = None
+    workers: int = 2
+    save_minutes: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.workers < 0:
+            raise ValueError(f"workers must be 0 or more, got {self.workers}")
+        if not self.save_minutes > 0:
+            raise ValueError(f"save_minutes must be positive, got {self.save_minutes}")
+
+    def layout(self, device: torch.device) -> torch.memory_format:
+        """The memory format of weights and views."""
+        last = device.type == "cuda" if self.channels_last is None else self.channels_last
+        return torch.channels_last if last else torch.contiguous_format
+
+    def keeps_resident(self, images: Tensor, device: torch.device) -> bool:
+        """Whether all images go to the device."""
+        if self.resident is not None:
+            return self.resident
+        return images.device == device or images.nbytes <= IMAGE_MEMORY * free_memory(device)
+
+
+def free_memory(device: torch.device) -> float:
+    """Free bytes of an accelerator; without a limit for the CPU, where images lie already."""
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[0])
+    return float("inf")
+
+
+class _Rows(Dataset[Tensor]):
+    """Whole batches by their indices."""
+
+    def __init__(self, images: Tensor) -> None:
+        self.images = images
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        return self.images[rows]
+
+
+class Batches:
+    """The uint8 batches of an epoch, on the device.
+
+    Args:
+        images: uint8, shape ``(n, C, H, W)``.
+        device: where the batches are wanted.
+        execution: decides whether the images move there as a whole.
+    """
+
+    def __init__(self, images: Tensor, device: torch.device, execution: Execution) -> None:
+        self.device, self.workers = device, execution.workers
+        self.resident = execution.keeps_resident(images, device)
+        self.images = images.to(device) if self.resident else images
+
+    def epoch(self, rows: Sequence[Tensor]) -> Iterator[Tensor]:
+        """The images of each batch, given the indices of each on the device of the generator."""
+        if self.resident:
+            for chosen in rows:
+                yield self.images[chosen.to(self.device)]
+            return
+        pinned = self.device.type == "cuda"
+        loader = DataLoader(
+            _Rows(self.images),
+            sampler=[chosen.cpu() for chosen in rows],
+            batch_size=None,
+            num_workers=self.workers,
+            pin_memory=pinned,
+            generator=torch.Generator(),  # else a seed for the workers comes from the global one
+        )
+        for batch in loader:
+            yield batch.to(self.device, non_blocking=pinned)
