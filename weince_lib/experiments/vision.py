@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from filelock import FileLock
+from torch import Tensor
 
-from ..evaluation import RECALL_KS, knn_evaluate, linear_probe, stratified_split
+from ..evaluation import RECALL_KS, cached_features, knn_evaluate, linear_probe, stratified_split
 from ..vision import (
     ImageSet,
     SimCLR,
@@ -27,6 +28,8 @@ from .store import Metric, Record
 
 EXPERIMENT = "vision"
 CHECKPOINT = "checkpoint.pt"
+#: Features of a set larger than this are not kept on disk: ImageNet-32's would take 2.6 GB a run.
+FEATURES_LIMIT = 2**28
 
 
 def training_images(config: VisionConfig) -> ImageSet:
@@ -157,6 +160,29 @@ def _train_and_evaluate(
     )
 
 
+def frozen_features(model: SimCLR, images: ImageSet) -> Tensor:
+    """Features h of a set on the CPU, kept in ``runs/features/`` unless they are very large.
+
+    An evaluation that is cut off, or another one of the same encoder, then finds them.
+    """
+    feature_dim = cast(int, model.encoder.feature_dim)
+    if features_bytes(len(images), feature_dim) == 0:
+        return extract_features(model.encoder, images.images)
+    return cached_features(
+        model.encoder,
+        images.images,
+        images.content_hash(),
+        folder=paths.runs() / "features",
+        extract=extract_features,
+    )
+
+
+def features_bytes(count: int, feature_dim: int) -> int:
+    """Disk that the float32 features of ``count`` images take; 0 if they are not kept."""
+    size = 4 * count * feature_dim
+    return size if size <= FEATURES_LIMIT else 0
+
+
 def evaluate(
     model: SimCLR, train_set: ImageSet, test_set: ImageSet, config: VisionConfig
 ) -> list[Metric]:
@@ -165,16 +191,18 @@ def evaluate(
     The probe uses the split of the first split seed and one fit per probe seed; kNN one bank per
     split seed. The whole test set counts in every one.
     """
-    train_h = extract_features(model.encoder, train_set.images)
-    test_h = extract_features(model.encoder, test_set.images)
-    labels = train_set.labels
+    # Probe and neighbours go where the encoder is: a GPU has room for any set's features.
+    device = next(model.parameters()).device
+    train_h = frozen_features(model, train_set).to(device)
+    test_h = frozen_features(model, test_set).to(device)
+    labels, test_labels = train_set.labels.to(device), test_set.labels.to(device)
     metrics: list[Metric] = []
     for seed in config.split_seeds:
         split = stratified_split(labels, seed=seed)
         bank, bank_labels = train_h[split.train], labels[split.train]
         queries = {
             "validation": (train_h[split.validation], labels[split.validation]),
-            "test": (test_h, test_set.labels),
+            "test": (test_h, test_labels),
         }
         if seed == config.split_seeds[0]:
             probe = linear_probe(
