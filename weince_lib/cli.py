@@ -143,7 +143,8 @@ def plan(study: str | None, step_ms: float | None) -> None:
     \b
     Example: weince plan cpu-fashion
     """
-    from .experiments import grid, plan as planning
+    from .experiments import grid
+    from .experiments import plan as planning
 
     if study is None:
         for name, known in grid.STUDIES.items():

@@ -190,8 +190,8 @@ def paper_study(dataset: str, encoder: str) -> Study:
     return Study(
         name=f"paper-{dataset}-{encoder}",
         question=(
-            f"Tables 2, 3, 6 and 7 on {dataset} with {encoder}, by the paper's protocol: WEINCE has "
-            "27 settings to choose from and InfoNCE one, so a difference is also one of tuning."
+            f"Tables 2, 3, 6 and 7 on {dataset} with {encoder}, by the paper's protocol: WEINCE "
+            "has 27 settings to choose from and InfoNCE one, so a difference is also one of tuning."
         ),
         profile="paper",
         settings={"dataset": dataset, "encoder": encoder},
@@ -284,4 +284,3 @@ def study(name: str) -> Study:
     if name not in STUDIES:
         raise ConfigError(f"unknown study {name!r}; known: {', '.join(STUDIES)}")
     return STUDIES[name]
-
