@@ -106,7 +106,7 @@ def test_shared_settings_run_once_and_a_run_is_found_by_its_key():
     ],
 )
 def test_bad_input(call, words):
-    with pytest.raises(ValueError) as error:  # noqa: PT011
+    with pytest.raises(ValueError) as error:
         call()
     assert all(word in str(error.value) for word in words)
     assert isinstance(error.value, ConfigError) or "papr" in words

@@ -1,4 +1,4 @@
-"""Validation chooses, for each metric on its own; ties, missing seeds and pairs, on made-up rows."""
+"""Validation chooses, for each metric on its own; ties, missing seeds, pairs; made-up rows."""
 
 import math
 

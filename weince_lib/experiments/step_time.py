@@ -151,7 +151,8 @@ def _time_evaluation(config: VisionConfig, shape: Shape, device: torch.device) -
     bank = int(0.8 * shape.labelled)
     width = cast(int, model.encoder.feature_dim)
     rows = min(bank, 2_048)
-    x = torch.randn(rows, width, device=device)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(rows, width, generator=generator).to(device)
     y = torch.arange(rows, device=device) % shape.classes
     queries = {"test": (x[:64], y[:64])}
 
@@ -162,7 +163,7 @@ def _time_evaluation(config: VisionConfig, shape: Shape, device: torch.device) -
     probes = _seconds(probe, device) * config.probe_epochs * bank / rows
 
     held = min(bank, 20_000)
-    h = torch.randn(max(held, max(RECALL_KS)), width, device=device)
+    h = torch.randn(max(held, max(RECALL_KS)), width, generator=generator).to(device)
     true = torch.arange(len(h), device=device) % shape.classes
     asked = h[:256] + 0.1
     once = _seconds(lambda: knn_evaluate(h, true, asked, true[: len(asked)]), device)
