@@ -40,10 +40,12 @@ def save_run(run):
     )
 
 
-def test_a_run_leaves_record_and_mark_and_is_not_repeated(small, monkeypatch):
+def test_a_run_leaves_record_mark_and_features_and_is_not_repeated(small, tmp_path):
     run = small.runs()[0]
     record = sweep.run_one("small", run.key)
     assert record.key == run.key
+    features = sorted((tmp_path / "runs" / "features").glob("*.npy"))
+    assert len(features) == 2  # of training and test images
     assert sweep.mark("small", run.key).exists()
     made = record.path.stat().st_mtime_ns
     sweep.mark("small", run.key).unlink()  # what Snakemake does before a rerun
