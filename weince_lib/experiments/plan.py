@@ -10,10 +10,11 @@ from typing import cast
 
 from . import paths
 from .config import ConfigError, VisionConfig
+from .frozen import features_bytes
 from .grid import Study
 from .step_time import Measured, Shape, measure, random_images, shape_of
 from .sweep import State, states
-from .vision import build_model, features_bytes
+from .vision import build_model
 
 #: Bytes of a record with its history; measured ones are smaller.
 RECORD_BYTES = 60_000

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from filelock import FileLock
-from torch import Tensor
 
-from ..evaluation import RECALL_KS, cached_features, knn_evaluate, linear_probe, stratified_split
+from ..evaluation import RECALL_KS, knn_evaluate, linear_probe, stratified_split
 from ..vision import (
     ImageSet,
     SimCLR,
     TrainingSettings,
     augmentation,
     build_simclr,
-    extract_features,
     load,
     load_checkpoint,
     train,
 )
 from . import paths, store
 from .config import VisionConfig, is_own, profile_defaults, profile_stamp
+from .frozen import frozen_features
 from .store import Metric, Record
 
 EXPERIMENT = "vision"
 CHECKPOINT = "checkpoint.pt"
-#: Features of a set larger than this are not kept on disk: ImageNet-32's would take 2.6 GB a run.
-FEATURES_LIMIT = 2**28
 
 
 def training_images(config: VisionConfig) -> ImageSet:
@@ -158,29 +155,6 @@ def _train_and_evaluate(
             "history": history,
         },
     )
-
-
-def frozen_features(model: SimCLR, images: ImageSet) -> Tensor:
-    """Features h of a set on the CPU, kept in ``runs/features/`` unless they are very large.
-
-    An evaluation that is cut off, or another one of the same encoder, then finds them.
-    """
-    feature_dim = cast(int, model.encoder.feature_dim)
-    if features_bytes(len(images), feature_dim) == 0:
-        return extract_features(model.encoder, images.images)
-    return cached_features(
-        model.encoder,
-        images.images,
-        images.content_hash(),
-        folder=paths.runs() / "features",
-        extract=extract_features,
-    )
-
-
-def features_bytes(count: int, feature_dim: int) -> int:
-    """Disk that the float32 features of ``count`` images take; 0 if they are not kept."""
-    size = 4 * count * feature_dim
-    return size if size <= FEATURES_LIMIT else 0
 
 
 def evaluate(
