@@ -78,3 +78,7 @@ rule read_results:
     threads: 1
     shell:
         "weince run {wildcards.name} -o {output:q} > /dev/null"
+
+
+# Studies: `snakemake study-NAME`; `weince plan` lists them.
+include: "weince_lib/experiments/sweep.smk"

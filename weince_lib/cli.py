@@ -226,6 +226,31 @@ def diagnose(
 
 
 @main.command()
+@click.argument("study", required=False)
+@click.option("--step-ms", type=float, help="Milliseconds of a step elsewhere; else measured here.")
+def plan(study: str | None, step_ms: float | None) -> None:
+    r"""Print runs, hours and disk of STUDY, and what of it failed; without STUDY, the studies.
+
+    \b
+    Example: weince plan cpu-fashion
+    """
+    from .experiments import grid
+    from .experiments import plan as planning
+
+    if study is None:
+        for name, known in grid.STUDIES.items():
+            click.echo(
+                textwrap.fill(
+                    known.question, 96, initial_indent=f"{name:<27}", subsequent_indent=" " * 27
+                )
+            )
+        return
+    seconds = None if step_ms is None else step_ms / 1000
+    for line in planning.plan(grid.study(study), step_seconds=seconds).lines():
+        click.echo(textwrap.fill(line, 96, subsequent_indent=" " * 8))
+
+
+@main.command()
 @click.option("-o", "--output", default="constraints.txt", type=click.Path(path_type=Path))
 def lock(output: Path) -> None:
     """Write the versions of everything installed, as a pip constraints file."""

@@ -22,7 +22,7 @@ from weince_lib.experiments import (
     training_images,
 )
 from weince_lib.experiments.collect import collect, load_results, records_of
-from weince_lib.experiments.vision import snapshot_epochs
+from weince_lib.experiments.vision import CHECKPOINT, snapshot_epochs
 from weince_lib.vision import load_checkpoint
 from weince_lib.vision.training import snapshot_path
 
@@ -149,7 +149,7 @@ def test_epochs_kept_are_powers_of_two_below_the_last():
 def test_a_run_keeps_its_weights_along_training_and_makes_up_for_lost_ones(tiny):
     config, record = tiny
     images = training_images(config)
-    kept = snapshot_path(record.folder / "checkpoint.pt", 1)
+    kept = snapshot_path(record.folder / CHECKPOINT, 1)
     assert kept.exists()
     before = load_checkpoint(kept)
     assert len(before["history"]) == 1
@@ -158,7 +158,7 @@ def test_a_run_keeps_its_weights_along_training_and_makes_up_for_lost_ones(tiny)
     states = [torch.cat([p.flatten() for p in m.parameters()]) for m in models.values()]
     assert not torch.equal(states[0], states[1])
     assert not torch.equal(states[1], states[2])
-    last = load_checkpoint(record.folder / "checkpoint.pt")["model"]
+    last = load_checkpoint(record.folder / CHECKPOINT)["model"]
     for name, value in models[2].state_dict().items():
         assert torch.equal(value, last[name])
     kept.unlink()

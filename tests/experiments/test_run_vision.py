@@ -10,6 +10,7 @@ from weince_lib.experiments import (
     PROFILES,
     ConfigError,
     VisionConfig,
+    frozen,
     run_vision,
     store,
     trained_model,
@@ -193,7 +194,7 @@ def test_probe_has_the_first_split_and_knn_each_with_the_whole_test_set(tiny, mo
         monkeypatch.setattr(vision, name, watched(name))
     model = trained_model(config, images)
     vision.evaluate(model, images, test_set, config)
-    h = vision.extract_features(model.encoder, images.images)
+    h = frozen.extract_features(model.encoder, images.images)
     splits = [vision.stratified_split(images.labels, seed=seed) for seed in config.split_seeds]
     assert not torch.equal(splits[0].train, splits[1].train)
     ((features, labels, (queries,)),) = banks["linear_probe"]

@@ -213,7 +213,9 @@ def test_presets():
     assert int((p.boxes[:, 2] * p.boxes[:, 3]).min()) >= 24  # 0.4 of 64, sides rounded
     with pytest.raises(ValueError, match="unknown data set 'cifar'; known: digits, fashion-mnist"):
         augmentation("cifar")
-    assert set(AUGMENTATIONS) == {"digits", "fashion-mnist", "imagefolder"}
+    colour = {"cifar10", "cifar100", "stl10", "imagenet32", "tiny-imagenet"}
+    assert set(AUGMENTATIONS) == {"digits", "fashion-mnist", "imagefolder"} | colour
+    assert all(augmentation(name) == TwoViewAugment() for name in colour)
 
 
 @pytest.mark.parametrize(

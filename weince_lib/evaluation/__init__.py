@@ -8,6 +8,7 @@ from .aggregate import (
     select_on_validation,
     t_interval,
 )
+from .features import cached_features, features_key
 from .knn import RECALL_KS, knn_evaluate
 from .probe import PROBE_SEEDS, ProbeResult, linear_probe
 from .splits import Split, stratified_split
@@ -19,6 +20,8 @@ __all__ = [
     "PairedDifference",
     "ProbeResult",
     "Split",
+    "cached_features",
+    "features_key",
     "knn_evaluate",
     "linear_probe",
     "mean_within",

@@ -4,6 +4,9 @@ Multinomial logistic regression by Adam: one linear layer, cross-entropy, miniba
 decay, nothing dropped from any set. The probes of all seeds are trained together as one batched
 layer. Seeds share nothing (own initial weights, own batch order, a sum of losses whose gradient
 splits by seed, and Adam works elementwise), so the results are those of training them one by one.
+
+The gradient of one layer under cross-entropy is short enough to be written out, (p - y) x^T, which
+saves what automatic differentiation costs on small matrices (tests/benchmarks/evaluation.py).
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from .checks import check_labelled_features, full_precision
@@ -122,25 +124,50 @@ def train_layers(
         learning_rate: Adam's.
 
     Returns:
-        Weights, shape ``(S, C, d)``, and biases, shape ``(S, C)``, without gradient.
+        Weights, shape ``(S, C, d)``, and biases, shape ``(S, C)``; they need no gradient.
     """
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-    # Autocast would round the logits; a caller's no_grad would leave nothing to optimise.
-    with torch.enable_grad(), torch.autocast(features.device.type, enabled=False):
+    # Autocast would round the logits.
+    with torch.no_grad(), torch.autocast(features.device.type, enabled=False):
         weight, bias = initial_layers(generators, int(labels.max()) + 1, features)
-        optimiser = torch.optim.Adam([weight, bias], lr=learning_rate)
+        # One kernel for the whole step where there is one.
+        fused = features.device.type in ("cpu", "cuda")
+        optimiser = torch.optim.Adam([weight, bias], lr=learning_rate, fused=fused)
         for _ in range(epochs):
             orders = [torch.randperm(len(features), generator=g) for g in generators]
             for rows in torch.stack(orders).to(features.device).split(batch_size, dim=1):
-                logits = torch.baddbmm(bias[:, None], features[rows], weight.mT)
-                # Summed over seeds, averaged over the batch: each seed gets its own mean loss.
-                loss = F.cross_entropy(
-                    logits.flatten(0, 1), labels[rows].flatten(), reduction="sum"
-                )
-                optimiser.zero_grad()
-                (loss / rows.shape[1]).backward()
+                weight.grad, bias.grad = mean_gradients(weight, bias, features, labels, rows)
                 optimiser.step()
-    return weight.detach(), bias.detach()
+    return weight, bias
+
+
+def mean_gradients(
+    weight: Tensor, bias: Tensor, features: Tensor, labels: Tensor, rows: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Gradients of each seed's mean cross-entropy over its batch.
+
+    With logits W x + b and their softmax p, they are the batch means of (p - y) x^T and p - y,
+    y the one-hot label.
+
+    Args:
+        weight: shape ``(S, C, d)``.
+        bias: shape ``(S, C)``.
+        features: shape ``(n, d)``.
+        labels: shape ``(n,)``.
+        rows: each seed's batch, shape ``(S, B)``.
+
+    Returns:
+        Gradients of ``weight`` and ``bias``, in their shapes.
+    """
+    seeds, size = rows.shape
+    # index_select copies whole rows; indexing with a matrix goes by element and is slower.
+    x = features.index_select(0, rows.flatten()).view(seeds, size, -1)
+    y = labels[rows][:, None]
+    # Classes before rows: both products then run along contiguous memory.
+    residual = torch.baddbmm(bias[:, :, None], weight, x.mT).softmax(dim=1)
+    residual.scatter_add_(1, y, residual.new_full((), -1.0).expand(y.shape))
+    residual /= size
+    return residual @ x, residual.sum(dim=2)
 
 
 def initial_layers(
@@ -161,8 +188,8 @@ def initial_layers(
     for generator in generators:
         weights.append(torch.empty(classes, width).uniform_(-bound, bound, generator=generator))
         biases.append(torch.empty(classes).uniform_(-bound, bound, generator=generator))
-    weight = torch.stack(weights).to(like.device, like.dtype).requires_grad_()
-    return weight, torch.stack(biases).to(like.device, like.dtype).requires_grad_()
+    weight = torch.stack(weights).to(like.device, like.dtype)
+    return weight, torch.stack(biases).to(like.device, like.dtype)
 
 
 @torch.no_grad()

@@ -21,7 +21,6 @@ from ..vision import (
     TrainingSettings,
     augmentation,
     build_simclr,
-    extract_features,
     join_processes,
     load,
     load_checkpoint,
@@ -34,6 +33,7 @@ from ..vision.datasets import LEAST_PER_CLASS
 from ..vision.processes import World, current_world
 from . import paths, store
 from .config import VisionConfig, is_own, profile_defaults, profile_stamp
+from .frozen import frozen_features
 from .store import Metric, Record
 
 EXPERIMENT = "vision"
@@ -302,16 +302,18 @@ def evaluate(
     The probe uses the split of the first split seed and one fit per probe seed; kNN one bank per
     split seed. The whole test set counts in every one.
     """
-    train_h = extract_features(model.encoder, train_set.images)
-    test_h = extract_features(model.encoder, test_set.images)
-    labels = train_set.labels
+    # Probe and neighbours go where the encoder is: a GPU has room for any set's features.
+    device = next(model.parameters()).device
+    train_h = frozen_features(model, train_set).to(device)
+    test_h = frozen_features(model, test_set).to(device)
+    labels, test_labels = train_set.labels.to(device), test_set.labels.to(device)
     metrics: list[Metric] = []
     for seed in config.split_seeds:
         split = stratified_split(labels, seed=seed)
         bank, bank_labels = train_h[split.train], labels[split.train]
         queries = {
             "validation": (train_h[split.validation], labels[split.validation]),
-            "test": (test_h, test_set.labels),
+            "test": (test_h, test_labels),
         }
         if seed == config.split_seeds[0]:
             probe = linear_probe(

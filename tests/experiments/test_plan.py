@@ -1,0 +1,118 @@
+"""What a study will cost: counts, hours by hand, disk by hand; nothing is trained for good."""
+
+import pytest
+import torch
+from click.testing import CliRunner
+from conftest import TINY
+
+from weince_lib.cli import main
+from weince_lib.experiments import (
+    PROFILES,
+    ConfigError,
+    grid,
+    step_time,
+    store,
+    sweep,
+    vision_config,
+)
+from weince_lib.experiments.grid import Study
+from weince_lib.experiments.plan import RECORD_BYTES, plan, run_bytes
+from weince_lib.experiments.step_time import SHAPES, measure, shape_of
+from weince_lib.vision import build_simclr
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Six tiny runs, one of them done, one failed."""
+    monkeypatch.setitem(PROFILES, "quick", TINY)
+    methods = {"infonce": (grid.INFONCE, grid.Setting("infonce", 0.2)), "weince": (grid.WEINCE,)}
+    made = Study("small", "Why?", "quick", methods, (("weince", "infonce"),), seeds=(7, 21))
+    monkeypatch.setitem(grid.STUDIES, "small", made)
+    done, failed = made.runs()[:2]
+    metrics = [store.Metric("linear_accuracy", 90.0, "test", 1)]
+    store.save("vision", done.config.canonical(), metrics, labels={}, started=0.0)
+    sweep.folder("small").mkdir(parents=True)
+    sweep.failure("small", failed.key).write_text("tau=0.2, seed 7: RuntimeError: why\n")
+    return made
+
+
+def test_hours_of_a_given_step_by_hand(small):
+    made = plan(small, step_seconds=0.5)
+    # 120 images in batches of 32 make 3 steps; 2 epochs.
+    assert made.steps == 6
+    assert made.run_hours == pytest.approx(3 / 3600)
+    assert made.counts == {"done": 1, "failed": 1, "to do": 4}
+    assert made.remaining == 5
+    text = "\n".join(made.lines())
+    assert "6 (3 settings x 2 encoder seeds): 1 done, 0 begun, 1 failed, 4 to do" in text
+    assert "500.0 ms for 32 pairs (given)" in text
+    assert "RuntimeError: why" in text
+    assert "NOT ENOUGH" not in text
+
+
+def test_disk_by_hand():
+    config = vision_config("cpu")
+    model = build_simclr(
+        "resnet-small", channels=1, image_size=28, width=16, projection_dim=64, seed=0
+    )
+    numbers = sum(p.numel() for p in model.parameters())
+    buffers = sum(b.numel() * b.element_size() for b in model.buffers())
+    features = (10_000 + 10_000) * 64 * 4
+    expected = 12 * numbers + buffers + features + RECORD_BYTES
+    assert run_bytes(config, shape_of(config)) == expected
+
+
+def test_too_little_disk_is_said(small, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Use", (), {"free": 10})())
+    assert "NOT ENOUGH" in "\n".join(plan(small, step_seconds=1.0).lines())
+
+
+def test_a_step_is_measured_and_leaves_nothing_behind(small):
+    config = small.runs()[2].config
+    threads, state = torch.get_num_threads(), torch.get_rng_state()
+    found = measure(config, shape_of(config))
+    assert found.pairs == 32
+    assert 0 < found.step_seconds < 60
+    assert 0 < found.evaluation_seconds < 600
+    assert found.kind == ("gpu" if torch.cuda.is_available() else "core")
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not store.run_folder("vision", small.runs()[2].key).exists()
+
+
+def test_a_slow_step_is_scaled_from_a_smaller_batch(small, monkeypatch):
+    monkeypatch.setattr(step_time, "STEP_LONG_ENOUGH", 0.0)
+    config = small.runs()[0].config
+    found = measure(config, shape_of(config))
+    assert found.pairs == 16
+
+
+def test_limits_apply_to_the_images_they_limit():
+    fashion = shape_of(vision_config("cpu"))
+    assert (fashion.pretraining, fashion.labelled, fashion.test) == (10_000, 10_000, 10_000)
+    assert set(grid.PAPER_ENCODERS) <= set(SHAPES)
+    assert SHAPES["stl10"].pretraining == 100_000
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan")])
+def test_bad_step_time(small, seconds):
+    with pytest.raises(ConfigError, match="positive"):
+        plan(small, step_seconds=seconds)
+
+
+def test_a_folder_of_images_has_no_size_beforehand():
+    with pytest.raises(ConfigError, match="imagefolder:pets"):
+        shape_of(vision_config("quick", dataset="imagefolder:pets"))
+
+
+def test_command_prints_the_plan_and_lists_studies(small):
+    result = CliRunner().invoke(main, ["plan", "small", "--step-ms", "500"])
+    assert result.exit_code == 0, result.output
+    assert "5 runs" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 96
+    listed = CliRunner().invoke(main, ["plan"]).stdout
+    assert all(name in listed for name in grid.STUDIES)
+    unknown = CliRunner().invoke(main, ["plan", "smal"])
+    assert unknown.exit_code == 1
+    assert "cpu-fashion" in unknown.stderr
+    assert len(unknown.stderr.splitlines()) == 1

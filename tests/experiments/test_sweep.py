@@ -1,0 +1,151 @@
+"""Runs of a study one by one: found, resumed, failures noted, and collected."""
+
+import shutil
+
+import pandas as pd
+import pytest
+from conftest import TINY
+
+from weince_lib.experiments import PROFILES, SEEDS, ConfigError, grid, store, sweep
+from weince_lib.experiments.collect import collect, records_of
+from weince_lib.experiments.grid import Study
+from weince_lib.experiments.vision import labels
+
+METRICS = [
+    store.Metric(name, 90.0 + replicate, split, replicate)
+    for name in ("linear_accuracy", "recall_at_1")
+    for split in ("validation", "test")
+    for replicate in (1, 2)
+]
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A study of four tiny runs."""
+    monkeypatch.setitem(PROFILES, "quick", TINY)
+    methods = {"infonce": (grid.INFONCE,), "weince": (grid.WEINCE,)}
+    made = Study("small", "?", "quick", methods, (("weince", "infonce"),), seeds=SEEDS[:2])
+    monkeypatch.setitem(grid.STUDIES, "small", made)
+    return made
+
+
+def save_run(run):
+    """The record of a run with made-up numbers."""
+    return store.save(
+        "vision",
+        run.config.canonical(),
+        METRICS,
+        labels=labels(run.config, "quick"),
+        started=0.0,
+    )
+
+
+def test_a_run_leaves_record_mark_and_features_and_is_not_repeated(small, tmp_path):
+    run = small.runs()[0]
+    record = sweep.run_one("small", run.key)
+    assert record.key == run.key
+    features = sorted((tmp_path / "runs" / "features").glob("*.npy"))
+    assert len(features) == 2  # of training and test images
+    assert sweep.mark("small", run.key).exists()
+    made = record.path.stat().st_mtime_ns
+    sweep.mark("small", run.key).unlink()  # what Snakemake does before a rerun
+    assert sweep.run_one("small", run.key) == record
+    assert record.path.stat().st_mtime_ns == made
+    assert sweep.mark("small", run.key).exists()
+    assert [s.stage for s in sweep.states(small)] == ["done", "to do", "to do", "to do"]
+
+
+def test_a_failure_is_noted_reported_and_cleared_by_success(small, monkeypatch):
+    run = small.runs()[1]
+
+    def fail(config, *, profile):
+        raise RuntimeError("out of memory\nat layer 3")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep, "run_vision", fail)
+        with pytest.raises(RuntimeError):
+            sweep.run_one("small", run.key)
+    state = sweep.states(small)[1]
+    assert state.stage == "failed"
+    assert state.reason == f"{run.setting}, seed 7: RuntimeError: out of memory at layer 3"
+    assert not sweep.mark("small", run.key).exists()
+    monkeypatch.setattr(sweep, "run_vision", lambda config, *, profile: save_run(run))
+    sweep.run_one("small", run.key)
+    assert sweep.states(small)[1].stage == "done"
+    assert not sweep.failure("small", run.key).exists()
+
+
+def test_an_interrupt_is_no_failure(small, monkeypatch):
+    def interrupt(config, *, profile):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweep, "run_vision", interrupt)
+    run = small.runs()[0]
+    with pytest.raises(KeyboardInterrupt):
+        sweep.run_one("small", run.key)
+    home = store.run_folder("vision", run.key)
+    home.mkdir(parents=True)
+    (home / "checkpoint.pt").touch()
+    assert sweep.states(small)[0].stage == "begun"
+
+
+def test_collect_writes_every_run_with_its_setting_and_time(small, tmp_path):
+    records = [save_run(run) for run in small.runs()]
+    target, missing = sweep.collect_study(small)
+    assert target == tmp_path / "results" / "studies" / "small.csv"
+    assert missing == []
+    table = sweep.load_study("small")
+    assert tuple(table.columns) == sweep.COLUMNS
+    assert len(table) == 4 * (len(METRICS) + 1)
+    assert set(table["setting"]) == {"tau=0.5", grid.WEINCE.label}
+    assert set(table["key"]) == {record.key for record in records}
+    assert (table["metric"] == "wall_seconds").sum() == 4
+    before = target.read_bytes()
+    assert sweep.collect_study(small)[0].read_bytes() == before
+
+
+def test_collect_names_what_is_missing_unless_partial(small, tmp_path):
+    first, *_ = small.runs()
+    with pytest.raises(FileNotFoundError, match="4 of 4 runs"):
+        sweep.collect_study(small, partial=True)
+    save_run(first)
+    with pytest.raises(FileNotFoundError, match=r"3 of 4 runs .* seed 7.*weince plan small"):
+        sweep.collect_study(small)
+    assert not sweep.table_path("small").exists()
+    _, missing = sweep.collect_study(small, partial=True)
+    assert [state.run for state in missing] == small.runs()[1:]
+    assert set(sweep.load_study("small")["key"]) == {first.key}
+
+
+def test_collect_keeps_runs_whose_records_are_elsewhere(small):
+    records = [save_run(run) for run in small.runs()]
+    sweep.collect_study(small)
+    before = sweep.load_study("small")
+    shutil.rmtree(records[0].folder)
+    sweep.collect_study(small)
+    columns = list(sweep.COLUMNS)
+    pd.testing.assert_frame_equal(sweep.load_study("small")[columns], before[columns])
+
+
+def test_a_damaged_record_is_an_error(small):
+    records = [save_run(run) for run in small.runs()]
+    records[2].path.write_text("{")
+    with pytest.raises(store.RecordError, match=records[2].key):
+        sweep.collect_study(small)
+
+
+def test_plain_runs_are_in_the_profiles_table_too(small):
+    for run in small.runs():
+        save_run(run)
+    assert len(records_of("quick")) == 4
+    collect(records_of("quick"), "quick")
+
+
+def test_module_is_one_line_on_bad_input(small, capsys):
+    assert sweep.main(["run", "small", "0" * 16]) == 1
+    assert sweep.main(["collect", "smal"]) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("Error: study small has no run")
+    assert "'smal'" in second
+    with pytest.raises(ConfigError):
+        grid.study("smal")

@@ -1,0 +1,128 @@
+"""What a study will cost before anything starts: runs, hours from a measured step, disk."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from typing import cast
+
+from . import paths
+from .config import ConfigError, VisionConfig
+from .frozen import features_bytes
+from .grid import Study
+from .step_time import Measured, Shape, measure, random_images, shape_of
+from .sweep import State, states
+from .vision import build_model
+
+#: Bytes of a record with its history; measured ones are smaller.
+RECORD_BYTES = 60_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cost of a study.
+
+    Attributes:
+        study: the study.
+        states: every run with what has become of it.
+        steps: training steps of a run.
+        measured: what they were timed with.
+        run_bytes: disk a run takes: checkpoint, features, record.
+        free_bytes: free on the disk that ``runs/`` lies on.
+    """
+
+    study: Study
+    states: list[State]
+    steps: int
+    measured: Measured
+    run_bytes: int
+    free_bytes: int
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Number of runs by stage."""
+        return Counter(state.stage for state in self.states)
+
+    @property
+    def remaining(self) -> int:
+        """Runs that are not done; one that has begun is counted whole."""
+        return len(self.states) - self.counts["done"]
+
+    @property
+    def run_hours(self) -> float:
+        """Device- or core-hours of one run."""
+        return (self.steps * self.measured.step_seconds + self.measured.evaluation_seconds) / 3600
+
+    def lines(self) -> list[str]:
+        """The plan in words, with the reason of each failure."""
+        m, counts, first = self.measured, self.counts, self.states[0].run.config
+        settings = len(self.study.all_settings())
+        scaled = "" if m.pairs == first.batch_size else f", scaled from a batch of {m.pairs}"
+        source = f"on {m.device} (measured{scaled})" if m.device else "(given)"
+        done = ", ".join(f"{counts[s]} {s}" for s in ("done", "begun", "failed", "to do"))
+        left = self.remaining * self.run_bytes
+        short = "; NOT ENOUGH" if left > self.free_bytes else ""
+        found = [
+            f"study   {self.study.name}: {self.study.question}",
+            f"runs    {len(self.states)} ({settings} settings x {len(self.study.seeds)} encoder "
+            f"seeds): {done}",
+            f"step    {1000 * m.step_seconds:,.1f} ms for {first.batch_size} pairs {source}",
+            f"a run   {first.epochs} epochs, {self.steps:,} steps: {self.run_hours:.2f} "
+            f"{m.kind}-hours, {m.evaluation_seconds / 3600:.2f} of them evaluation",
+            f"to do   {self.remaining} runs: {self.remaining * self.run_hours:,.1f} {m.kind}-hours",
+            f"disk    {left / 1e9:,.2f} GB to do ({self.run_bytes / 1e6:,.1f} MB a run), "
+            f"{self.free_bytes / 1e9:,.1f} GB free{short}",
+        ]
+        if self.study.gpus and m.kind == "core":
+            found.append(
+                "note    made for GPUs and none is here: run this where they are, or give the "
+                "time of a step there with --step-ms"
+            )
+        return found + [f"failed  {s.run.key} {s.reason}" for s in self.states if s.reason]
+
+
+def plan(chosen: Study, *, step_seconds: float | None = None) -> Plan:
+    """Work out what is left of a study and what it costs; nothing is trained for good.
+
+    Args:
+        chosen: the study.
+        step_seconds: of a step on the machine it will run on; measured here, with the evaluation,
+            by default. A given one leaves evaluation out of the hours.
+
+    Raises:
+        ConfigError: for settings that make no run here, a data set of unknown size, or a step time
+            that is not positive.
+    """
+    if step_seconds is not None and not 0 < step_seconds < math.inf:
+        raise ConfigError(f"a step takes a positive time, not {step_seconds} s")
+    found = states(chosen)
+    config = next((s.run.config for s in found if s.run.config.loss == "weince"), None)
+    config = config or found[0].run.config  # WEINCE's step is the longer one
+    shape = shape_of(config)
+    measured = (
+        measure(config, shape, cores=chosen.cores)
+        if step_seconds is None
+        else Measured(step_seconds, 0.0, config.batch_size, "gpu" if chosen.gpus else "core", "")
+    )
+    home = paths.runs()
+    home.mkdir(parents=True, exist_ok=True)
+    return Plan(
+        study=chosen,
+        states=found,
+        steps=config.epochs * (shape.pretraining // config.batch_size),
+        measured=measured,
+        run_bytes=run_bytes(config, shape),
+        free_bytes=shutil.disk_usage(home).free,
+    )
+
+
+def run_bytes(config: VisionConfig, shape: Shape) -> int:
+    """Disk of one run: weights and Adam's two moments, kept features, the record."""
+    model = build_model(config, random_images(shape, 1))
+    weights = sum(p.numel() * p.element_size() for p in model.parameters())
+    buffers = sum(b.numel() * b.element_size() for b in model.buffers())
+    width = cast(int, model.encoder.feature_dim)
+    features = features_bytes(shape.labelled, width) + features_bytes(shape.test, width)
+    return 3 * weights + buffers + features + RECORD_BYTES

@@ -1,0 +1,174 @@
+"""Which setting validation chooses, and how two methods then compare (paper Appendix F.1 to F.4).
+
+Within a method validation chooses the setting, for every metric on its own, and the test set shows
+what was chosen. Probe and split seeds are averaged within an encoder; intervals are over encoders;
+the difference of two methods is taken within encoder seeds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ..evaluation import (
+    Interval,
+    PairedDifference,
+    mean_within,
+    paired_difference,
+    select_on_validation,
+    t_interval,
+)
+from . import collect, sweep
+from .grid import Study
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What validation chose for a method and a metric.
+
+    Attributes:
+        setting: the chosen one.
+        settings: how many there were to choose from.
+        validation: of the chosen setting, by which it was chosen; best of many, so biased upwards.
+        test: mean over encoder seeds with its 95 % t-interval.
+        by_seed: the test metric of each encoder seed.
+        tied: settings with the same validation mean that came later in the study's order.
+        left_out: settings that had no part because encoder seeds are missing.
+    """
+
+    setting: str
+    settings: int
+    validation: Interval
+    test: Interval
+    by_seed: dict[int, float]
+    tied: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def choose(frame: pd.DataFrame, settings: Sequence[str], metric: str) -> Chosen | None:
+    """Let validation choose among settings.
+
+    Args:
+        frame: rows of a study, see :func:`study_frame`.
+        settings: labels in the order that breaks ties. Those with fewer encoder seeds than the
+            fullest would be compared on other seeds; they are left out and named.
+        metric: validation and test both in ``frame``.
+
+    Returns:
+        The choice; ``None`` if there are no rows.
+
+    Raises:
+        ValueError: for an encoder seed with a validation and no test metric or the reverse, or
+            with another number of probe or split seeds than the others.
+    """
+    rows = frame[frame["metric"] == metric]
+    found: dict[str, dict[str, dict[int, float]]] = {}
+    for label in settings:
+        own = rows[rows["setting"] == label]
+        if own.empty:
+            continue
+        found[label] = {split: _by_seed(own, split) for split in ("validation", "test")}
+        if found[label]["validation"].keys() != found[label]["test"].keys():
+            raise ValueError(f"{metric} of {label!r}: validation and test have different seeds")
+    if not found:
+        return None
+    fullest = max((v["test"].keys() for v in found.values()), key=len)
+    fit = {label: v for label, v in found.items() if v["test"].keys() == fullest}
+    validation = {label: v["validation"] for label, v in fit.items()}
+    best = select_on_validation(validation)
+    means = {label: t_interval(list(v.values())).mean for label, v in validation.items()}
+    # Means of the same counts in another order differ in the last bits.
+    tied = [s for s in fit if s != best and math.isclose(means[s], means[best], rel_tol=1e-12)]
+    if tied:  # the first in order wins a tie up to rounding, too
+        best, *tied = [label for label in fit if label == best or label in tied]
+    test = fit[best]["test"]
+    return Chosen(
+        setting=best,
+        settings=len(settings),
+        validation=t_interval(list(validation[best].values())),
+        test=t_interval(list(test.values())),
+        by_seed=test,
+        tied=tuple(tied),
+        left_out=tuple(label for label in settings if label not in fit),
+    )
+
+
+def study_frame(study: Study) -> pd.DataFrame:
+    """A study's rows: its own table, and what its profile's table has of its runs."""
+    frame = sweep.load_study(study.name)
+    others = collect.load_results(study.profile)
+    others = others[(others["experiment"] == "vision") & ~others["key"].isin(frame["key"])]
+    if others.empty:
+        return frame
+    labels = {run.key: run.setting for run in study.runs()}
+    others = others.assign(setting=others["key"].map(labels))
+    parts = [part for part in (frame, others[others["setting"].notna()]) if len(part)]
+    return pd.concat(parts)[list(sweep.COLUMNS)] if parts else frame
+
+
+def chosen_by_method(study: Study, frame: pd.DataFrame, metric: str) -> dict[str, Chosen]:
+    """The choice of every method of a study that has rows."""
+    found = {}
+    for name, settings in study.methods.items():
+        chosen = choose(frame, [s.label for s in settings], metric)
+        if chosen is not None:
+            found[name] = chosen
+    return found
+
+
+def compare(a: Chosen, b: Chosen) -> PairedDifference | None:
+    """Paired difference a - b of the test metric; ``None`` without a shared encoder seed."""
+    if not a.by_seed.keys() & b.by_seed.keys():
+        return None
+    return paired_difference(a.by_seed, b.by_seed)
+
+
+def method_table(study: Study, frame: pd.DataFrame, metrics: Iterable[str]) -> pd.DataFrame:
+    """Numbers of every method: one row a metric and method.
+
+    Columns: ``metric, method, setting, settings`` (how many there were), ``validation, value, low,
+    high`` (test), ``seeds, tied, left_out``.
+    """
+    rows = []
+    for metric in metrics:
+        for method, c in chosen_by_method(study, frame, metric).items():
+            own: dict[str, Any] = {"metric": metric, "method": method, "setting": c.setting}
+            own |= {"settings": c.settings, "validation": c.validation.mean}
+            own |= {"value": c.test.mean, "low": c.test.low, "high": c.test.high}
+            own |= {"seeds": c.test.n, "tied": len(c.tied), "left_out": len(c.left_out)}
+            rows.append(own)
+    return pd.DataFrame(rows)
+
+
+def comparison_table(study: Study, frame: pd.DataFrame, metrics: Iterable[str]) -> pd.DataFrame:
+    """The study's comparisons: one row a metric and pair of methods.
+
+    Columns: ``metric, method, against, difference, low, high, p_value`` (one-sided), ``seeds``,
+    ``setting, against_setting``. Each metric is one of several looked at; p-values are not
+    adjusted for that.
+    """
+    rows = []
+    for metric in metrics:
+        chosen = chosen_by_method(study, frame, metric)
+        for a, b in study.compare:
+            pair = compare(chosen[a], chosen[b]) if a in chosen and b in chosen else None
+            if pair is None:
+                continue
+            own: dict[str, Any] = {"metric": metric, "method": a, "against": b}
+            own |= {"difference": pair.interval.mean, "low": pair.interval.low}
+            own |= {"high": pair.interval.high, "p_value": pair.p_value, "seeds": len(pair.seeds)}
+            own |= {"setting": chosen[a].setting, "against_setting": chosen[b].setting}
+            rows.append(own)
+    return pd.DataFrame(rows)
+
+
+def _by_seed(rows: pd.DataFrame, split: str) -> dict[int, float]:
+    own = rows[rows["split"] == split].sort_values("seed")
+    replicates: dict[int, list[float]] = {}
+    for seed, value in zip(own["seed"], own["value"], strict=True):
+        replicates.setdefault(int(seed), []).append(float(value))
+    return mean_within(replicates) if replicates else {}

@@ -1,0 +1,194 @@
+"""What a run's parts take on the device at hand, timed on random images of the right size."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import torch
+
+from ..evaluation import RECALL_KS, knn_evaluate, linear_probe
+from ..vision import TrainingSettings, augmentation, extract_features, train
+from ..vision.datasets import ImageSet
+from .config import ConfigError, VisionConfig
+from .vision import build_model
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The published size of a data set.
+
+    Attributes:
+        pretraining: images of contrastive training.
+        labelled: labelled training images, for probe and neighbours.
+        test: test images.
+        channels: of an image.
+        side: length in pixels.
+        classes: number of classes.
+    """
+
+    pretraining: int
+    labelled: int
+    test: int
+    channels: int
+    side: int
+    classes: int
+
+
+#: By data set. Known beforehand, so that a plan needs no data.
+SHAPES = {
+    "digits": Shape(1_352, 1_352, 445, 1, 8, 10),
+    "fashion-mnist": Shape(60_000, 60_000, 10_000, 1, 28, 10),
+    "cifar10": Shape(50_000, 50_000, 10_000, 3, 32, 10),
+    "cifar100": Shape(50_000, 50_000, 10_000, 3, 32, 100),
+    "stl10": Shape(100_000, 5_000, 8_000, 3, 96, 10),
+    "imagenet32": Shape(1_281_167, 1_281_167, 50_000, 3, 32, 1_000),
+    "tiny-imagenet": Shape(100_000, 100_000, 10_000, 3, 64, 200),
+}
+#: A measurement doubles its batch up to the study's, or until a step takes so many seconds.
+STEP_LONG_ENOUGH = 2.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a run's parts take on one device.
+
+    Attributes:
+        step_seconds: one training step at the study's batch size.
+        evaluation_seconds: features, probes and neighbours of one run.
+        pairs: batch that was timed; a step of the study's is taken to cost in proportion.
+        kind: ``"core"`` if seconds are processor time on a CPU, ``"gpu"`` if they are wall time.
+        device: its name.
+    """
+
+    step_seconds: float
+    evaluation_seconds: float
+    pairs: int
+    kind: Literal["core", "gpu"]
+    device: str
+
+
+def shape_of(config: VisionConfig) -> Shape:
+    """The size of a run's data, its ``train_limit`` applied.
+
+    Raises:
+        ConfigError: for a folder of images, whose size only reading it would tell.
+    """
+    if config.dataset not in SHAPES:
+        raise ConfigError(f"no size known of {config.dataset!r}; known: {', '.join(SHAPES)}")
+    full = SHAPES[config.dataset]
+    if not config.train_limit:
+        return full
+    limited = min(full.pretraining, config.train_limit)
+    labelled = limited if full.labelled == full.pretraining else full.labelled
+    return Shape(limited, labelled, full.test, full.channels, full.side, full.classes)
+
+
+def measure(config: VisionConfig, shape: Shape, *, cores: int = 1) -> Measured:
+    """Time a training step and the parts of an evaluation, on random images.
+
+    On a CPU processor time counts, which other work on the machine disturbs little.
+
+    Args:
+        config: the run.
+        shape: of its data.
+        cores: threads on a CPU.
+    """
+    cuda = torch.cuda.is_available()
+    device = torch.device("cuda" if cuda else "cpu")
+    before = torch.get_num_threads()
+    torch.set_num_threads(cores)
+    try:
+        pairs, seconds = _time_step(config, shape, device)
+        evaluation = _time_evaluation(config, shape, device)
+    finally:
+        torch.set_num_threads(before)
+    threads = f"a CPU, {cores} thread{'s' if cores > 1 else ''}"
+    return Measured(
+        step_seconds=seconds * config.batch_size / pairs,
+        evaluation_seconds=evaluation,
+        pairs=pairs,
+        kind="gpu" if cuda else "core",
+        device=torch.cuda.get_device_name() if cuda else threads,
+    )
+
+
+def _time_step(config: VisionConfig, shape: Shape, device: torch.device) -> tuple[int, float]:
+    """The batch timed and the seconds of one of its steps, the least of three."""
+    pairs = min(16, config.batch_size)
+    while True:
+        images = random_images(shape, pairs)
+        model = build_model(config, images)
+        settings = TrainingSettings(epochs=1, batch_size=pairs, precision=config.precision)
+
+        def step() -> None:
+            train(
+                model,  # noqa: B023
+                config.build_loss(),
+                images.images,  # noqa: B023
+                augmentation(config.dataset),
+                settings,  # noqa: B023
+                device=device,
+            )
+
+        step()
+        seconds = min(_seconds(step, device) for _ in range(3))
+        if pairs == config.batch_size or seconds > STEP_LONG_ENOUGH:
+            return pairs, seconds
+        pairs = min(2 * pairs, config.batch_size)
+
+
+def _time_evaluation(config: VisionConfig, shape: Shape, device: torch.device) -> float:
+    """Seconds of features, probes and neighbours, each timed in part and scaled."""
+    some = random_images(shape, 64)
+    model = build_model(config, some).to(device)
+    extract_features(model.encoder, some.images)
+    each = _seconds(lambda: extract_features(model.encoder, some.images), device) / len(some)
+    features = each * (shape.labelled + shape.test)
+
+    bank = int(0.8 * shape.labelled)
+    width = cast(int, model.encoder.feature_dim)
+    rows = min(bank, 2_048)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(rows, width, generator=generator).to(device)
+    y = torch.arange(rows, device=device) % shape.classes
+    queries = {"test": (x[:64], y[:64])}
+
+    def probe() -> None:
+        linear_probe(x, y, queries, seeds=config.probe_seeds, epochs=1)
+
+    probe()
+    probes = _seconds(probe, device) * config.probe_epochs * bank / rows
+
+    held = min(bank, 20_000)
+    h = torch.randn(max(held, max(RECALL_KS)), width, generator=generator).to(device)
+    true = torch.arange(len(h), device=device) % shape.classes
+    asked = h[:256] + 0.1
+    once = _seconds(lambda: knn_evaluate(h, true, asked, true[: len(asked)]), device)
+    searched = shape.labelled - bank + shape.test
+    neighbours = once * (bank / len(h)) * (searched / len(asked)) * len(config.split_seeds)
+    return features + probes + neighbours
+
+
+def _seconds(work: Callable[[], object], device: torch.device) -> float:
+    """Processor seconds on a CPU, wall seconds on a GPU."""
+    cuda = device.type == "cuda"
+    clock = time.perf_counter if cuda else time.process_time
+    if cuda:
+        torch.cuda.synchronize()
+    start = clock()
+    work()
+    if cuda:
+        torch.cuda.synchronize()
+    return clock() - start
+
+
+def random_images(shape: Shape, count: int) -> ImageSet:
+    """Images of a data set's size and no meaning."""
+    generator = torch.Generator().manual_seed(0)
+    size = (count, shape.channels, shape.side, shape.side)
+    images = torch.randint(0, 256, size, dtype=torch.uint8, generator=generator)
+    names = tuple(str(i) for i in range(shape.classes))
+    return ImageSet("random", images, torch.arange(count) % shape.classes, names)

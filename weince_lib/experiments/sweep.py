@@ -1,0 +1,194 @@
+"""A study's runs one by one, what has become of them, and their table.
+
+    python -m weince_lib.experiments.sweep run STUDY KEY
+    python -m weince_lib.experiments.sweep collect STUDY [--partial]
+
+The pipeline (``sweep.smk``) calls the first for every run and the second when all are there. A run
+that exists is found, not repeated; one that was cut off continues from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from .. import files
+from . import collect, paths, store
+from .config import ConfigError
+from .grid import Run, Study, study
+from .store import Record, RecordError
+from .vision import EXPERIMENT, run_vision
+
+#: Columns of a study's table: those of every results table, with the run's setting.
+COLUMNS = ("setting", *collect.COLUMNS)
+
+
+@dataclass(frozen=True)
+class State:
+    """What has become of a run.
+
+    Attributes:
+        run: the run.
+        stage: ``"done"``, ``"failed"`` at its last try, ``"begun"`` if it has a checkpoint to
+            continue from, or ``"to do"``.
+        reason: of a failure, in one line.
+    """
+
+    run: Run
+    stage: str
+    reason: str = ""
+
+
+def folder(name: str) -> Path:
+    """Where a study's marks lie, ``runs/studies/<name>``; its records are with all others."""
+    return paths.runs() / "studies" / name
+
+
+def mark(name: str, key: str) -> Path:
+    """The file that says a run is done; the pipeline's output, so that records are none of it."""
+    return folder(name) / f"{key}.done"
+
+
+def failure(name: str, key: str) -> Path:
+    """The file that holds why a run failed at its last try."""
+    return folder(name) / f"{key}.failed"
+
+
+def table_path(name: str) -> Path:
+    """``paper/results/studies/<name>.csv``."""
+    return paths.results() / "studies" / f"{name}.csv"
+
+
+def run_one(name: str, key: str) -> Record:
+    """Make one run of a study, or find its record; note a failure beside its mark.
+
+    Args:
+        name: of the study.
+        key: of the run, see :meth:`~.grid.Study.runs`.
+
+    Raises:
+        ConfigError: for an unknown study or run.
+        Exception: whatever stopped the run, after its reason has been noted.
+    """
+    chosen = study(name)
+    run = chosen.run(key)
+    try:
+        record = run_vision(run.config, profile=chosen.profile)
+    except Exception as error:  # an interrupt is no failure of the run
+        why = " ".join(str(error).split()) or "no reason given"
+        text = f"{run.setting}, seed {run.seed}: {type(error).__name__}: {why}\n"
+        files.write_text(failure(name, key), text)
+        raise
+    failure(name, key).unlink(missing_ok=True)
+    files.write_text(mark(name, key), f"{run.setting}, seed {run.seed}: {EXPERIMENT}/{key}\n")
+    return record
+
+
+def states(chosen: Study) -> list[State]:
+    """Every run of a study with what has become of it, from the files that are there."""
+    return [_state(chosen.name, run) for run in chosen.runs()]
+
+
+def _state(name: str, run: Run) -> State:
+    home = store.run_folder(EXPERIMENT, run.key)
+    if (home / "record.json").exists():
+        return State(run, "done")
+    if failure(name, run.key).exists():
+        return State(run, "failed", failure(name, run.key).read_text(encoding="utf-8").strip())
+    return State(run, "begun" if any(home.glob("checkpoint.*")) else "to do")
+
+
+def rows(record: Record, setting: str) -> list[dict[str, object]]:
+    """The tidy rows of one run, its wall time among them."""
+    found = [row | {"setting": setting} for row in collect.rows(record)]
+    spent = {"metric": "wall_seconds", "split": "", "replicate": 0, "value": record.wall_seconds}
+    nothing = {"low": float("nan"), "high": float("nan")}
+    return [*found, found[0] | spent | nothing] if found else []
+
+
+def collect_study(chosen: Study, *, partial: bool = False) -> tuple[Path, list[State]]:
+    """Write a study's table from its records.
+
+    Rows of runs that the study still has are kept if their records lie elsewhere, such as those of
+    a committed table.
+
+    Args:
+        chosen: the study.
+        partial: write what there is, although runs are missing.
+
+    Returns:
+        The table, and the runs that are missing.
+
+    Raises:
+        FileNotFoundError: if no run is there, or some are missing and ``partial`` is false; the
+            message counts them and names the first.
+        RecordError: for a record that cannot be read.
+    """
+    found: list[dict[str, object]] = []
+    missing: list[State] = []
+    before = load_study(chosen.name)
+    kept: list[pd.DataFrame] = []
+    for state in states(chosen):
+        old = before[before["key"] == state.run.key]
+        if state.stage == "done":
+            record = store.read(store.run_folder(EXPERIMENT, state.run.key) / "record.json")
+            found += rows(record, state.run.setting)
+        elif len(old):
+            kept.append(old)
+        else:
+            missing.append(state)
+    total = len(chosen.runs())
+    if missing and (not partial or len(missing) == total):
+        first = missing[0].run
+        raise FileNotFoundError(
+            f"study {chosen.name}: {len(missing)} of {total} runs are missing, the first is "
+            f"{first.setting}, seed {first.seed}; see `weince plan {chosen.name}`"
+        )
+    frame = pd.concat([pd.DataFrame(found, columns=list(COLUMNS)), *kept])
+    frame = frame.sort_values(["seed", "key", "metric", "split", "replicate"], kind="stable")
+    target = table_path(chosen.name)
+    with files.replacing(target) as aside:
+        form = f"%.{collect.DIGITS}g"
+        frame.to_csv(aside, index=False, float_format=form, lineterminator="\n")
+    return target, missing
+
+
+def load_study(name: str) -> pd.DataFrame:
+    """Read a study's table; empty, with the right columns, if there is none yet."""
+    path = table_path(name)
+    if not path.exists():
+        return pd.DataFrame(columns=list(COLUMNS))
+    text = ("experiment", "key", "dataset", "encoder", "loss", "setting", "metric", "split")
+    kinds = dict.fromkeys(text, "str") | {"seed": "int64", "replicate": "int64"}
+    return pd.read_csv(path, dtype=kinds).fillna(dict.fromkeys(text, ""))
+
+
+def main(words: list[str] | None = None) -> int:
+    """The pipeline's way in; errors that say what is wrong are one line."""
+    parser = argparse.ArgumentParser(prog="python -m weince_lib.experiments.sweep")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("run", "collect"):
+        command = commands.add_parser(name)
+        command.add_argument("study")
+        if name == "run":
+            command.add_argument("key")
+        else:
+            command.add_argument("--partial", action="store_true")
+    given = parser.parse_args(words)
+    try:
+        if given.command == "run":
+            run_one(given.study, given.key)
+        else:
+            collect_study(study(given.study), partial=given.partial)
+    except (ConfigError, FileNotFoundError, RecordError) as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
