@@ -40,7 +40,7 @@ plt.show()
 # | [08_tail_evidence](08_tail_evidence.ipynb) | §2.3.1, Figure 3 | peaks over threshold on frozen encoders | a minute, after four runs of 06 |
 # | [09_link_selection](09_link_selection.ipynb) | §2.3.2, App. D | softmax against blend on held-out winners; rivals without an endpoint; hard negatives | a minute, after four runs of 06 |
 # | [10_gradient_allocation](10_gradient_allocation.ipynb) | App. C.2, Figure 6 | where positives lose and where losses push, at every temperature | a minute, after four runs of 06 |
-# | [11_tables](11_tables.ipynb) | Tables 2, 3 | ours beside the paper's | seconds |
+# | [11_tables](11_tables.ipynb) | Tables 2, 3, 6, 7 | ours beside the paper's | seconds |
 #
 # Two numbers are still free: 07 is for sentences, 12 for what drives the gain.
 #
