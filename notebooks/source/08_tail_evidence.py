@@ -19,6 +19,7 @@ seeds = [7, 21, 63, 84]
 batches = 32
 batch_size = "auto"
 quantile = 0.99
+sentences = False
 
 # %%
 import numpy as np
@@ -315,6 +316,24 @@ assert dissent.low > 0 and spread.low > 1
 # Anchors of one encoder do not agree, and a few cannot tell. Their tail indices spread several times as much as sampling alone would make
 # them, so the anchors themselves differ, as the paper expects. That is a reason for a weight of each anchor's own, which
 # can stay at 0.
+
+# %% [markdown]
+# ## An encoder that nobody here trained
+#
+# The same look at a public sentence encoder, all-MiniLM-L6-v2, on WordNet glosses and examples (`sentences = True`, where its
+# packages are installed; see `weince_lib.diagnostics.sentences`).
+
+# %%
+if sentences:
+    from weince_lib.diagnostics.sentences import MissingPackageError, gloss_choices
+
+    try:
+        glosses = gloss_choices(batches=8, batch_size=128)
+        others = np.asarray(glosses.scores)[:, :, 1:].astype(np.float64).ravel()
+        for q in (0.9, 0.99, 0.999):
+            print(f"quantile {q}: ξ̂ {fit_gpd(others, quantile=q).shape:.2f}")
+    except MissingPackageError as missing:
+        print(f"skipped: {missing}")
 
 # %% tags=["nbval-ignore-output"]
 record = record_checks(
