@@ -196,7 +196,7 @@ def paper_study(dataset: str, encoder: str) -> Study:
 
 
 def _cpu_fashion() -> Study:
-    """The study for two cores: 12 settings, four seeds, 48 runs of about seven minutes.
+    """The study for two cores: 12 settings, four seeds, 48 runs of about two minutes.
 
     Which runs an honest answer needs:
 
@@ -217,7 +217,7 @@ def _cpu_fashion() -> Study:
     return Study(
         name="cpu-fashion",
         question=(
-            "Does WEINCE improve on InfoNCE on Fashion-MNIST (10,000 images, small ResNet, 30 "
+            "Does WEINCE improve on InfoNCE on Fashion-MNIST (10,000 images, small ResNet, 10 "
             "epochs), and on InfoNCE with a temperature of its own? It cannot speak of other data "
             "sets, a hundred classes, deep encoders or long training, nor of the losses that the "
             "authors' script adds."

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from filelock import FileLock
+from torch import Tensor
 
 from .. import files
 from ..evaluation import RECALL_KS, knn_evaluate, linear_probe, stratified_split
@@ -38,6 +39,12 @@ from .store import Metric, Record
 
 EXPERIMENT = "vision"
 CHECKPOINT = "checkpoint.safetensors"
+#: The probe on standardised features, see :func:`evaluate`.
+STANDARDISED = "standardised_linear_accuracy"
+#: Of that probe: on 64 features of a small ResNet 3e-3 and 1e-2 end within 0.1 points.
+STANDARDISED_LEARNING_RATE = 3e-3
+Queries = dict[str, tuple[Tensor, Tensor]]
+Probed = tuple[Tensor, Tensor, Queries]
 #: What earlier versions wrote; read where the new one is missing.
 OLD_CHECKPOINT = "checkpoint.pt"
 
@@ -292,6 +299,20 @@ def _train(
     )
 
 
+def standardised(bank: Tensor, bank_labels: Tensor, queries: Queries) -> Probed:
+    """Features ``(n, d)`` shifted and scaled to mean 0 and deviation 1 in the bank, per column.
+
+    A column that is constant in the bank stays so.
+    """
+    mean, deviation = bank.mean(dim=0), bank.std(dim=0)
+    deviation = torch.where(deviation > 0, deviation, 1.0)
+    return (
+        (bank - mean) / deviation,
+        bank_labels,
+        {name: ((h - mean) / deviation, true) for name, (h, true) in queries.items()},
+    )
+
+
 def evaluate(
     model: SimCLR, train_set: ImageSet, test_set: ImageSet, config: VisionConfig
 ) -> list[Metric]:
@@ -301,6 +322,11 @@ def evaluate(
 
     The probe uses the split of the first split seed and one fit per probe seed; kNN one bank per
     split seed. The whole test set counts in every one.
+
+    At the paper's learning rate the probe of a narrow encoder is far from converged after its 100
+    epochs, so that its accuracy depends on the scale of h as well (seen: 74 % against 80 % for
+    logistic regression). ``standardised_linear_accuracy`` is the probe on h standardised with the
+    bank's mean and deviation, at a learning rate with which it does converge.
     """
     # Probe and neighbours go where the encoder is: a GPU has room for any set's features.
     device = next(model.parameters()).device
@@ -319,11 +345,18 @@ def evaluate(
             probe = linear_probe(
                 bank, bank_labels, queries, seeds=config.probe_seeds, epochs=config.probe_epochs
             )
-            for name, values in probe.accuracy.items():
-                metrics += [
-                    Metric("linear_accuracy", value, name, probe_seed)
-                    for probe_seed, value in zip(probe.seeds, values, strict=True)
-                ]
+            scaled = linear_probe(
+                *standardised(bank, bank_labels, queries),
+                seeds=config.probe_seeds,
+                epochs=config.probe_epochs,
+                learning_rate=STANDARDISED_LEARNING_RATE,
+            )
+            for metric, fits in (("linear_accuracy", probe), (STANDARDISED, scaled)):
+                for name, values in fits.accuracy.items():
+                    metrics += [
+                        Metric(metric, value, name, probe_seed)
+                        for probe_seed, value in zip(fits.seeds, values, strict=True)
+                    ]
         for name, (h, true) in queries.items():
             found = knn_evaluate(bank, bank_labels, h, true)
             metrics += [Metric(metric, value, name, seed) for metric, value in found.items()]
