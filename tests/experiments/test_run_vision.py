@@ -197,11 +197,17 @@ def test_probe_has_the_first_split_and_knn_each_with_the_whole_test_set(tiny, mo
     h = frozen.extract_features(model.encoder, images.images)
     splits = [vision.stratified_split(images.labels, seed=seed) for seed in config.split_seeds]
     assert not torch.equal(splits[0].train, splits[1].train)
-    ((features, labels, (queries,)),) = banks["linear_probe"]
+    (features, labels, (queries,)), (scaled, _, (scaled_queries,)) = banks["linear_probe"]
     assert torch.equal(features, h[splits[0].train])
     assert torch.equal(labels, images.labels[splits[0].train])
     assert torch.equal(queries["validation"][0], h[splits[0].validation])
     assert torch.equal(queries["test"][1], test_set.labels)
+    # The second probe has the same rows, on the scale of the bank.
+    varying = features.std(dim=0) > 0
+    assert torch.allclose(scaled.mean(dim=0), torch.zeros(scaled.shape[1]), atol=1e-4)
+    assert torch.allclose(scaled.std(dim=0)[varying], torch.ones(int(varying.sum())), atol=1e-4)
+    back = scaled_queries["test"][0] * features.std(dim=0) + features.mean(dim=0)
+    assert torch.allclose(back[:, varying], queries["test"][0][:, varying], atol=1e-4)
     # For each split validation first, then test.
     for split, bank in zip(splits, banks["knn_evaluate"][::2], strict=True):
         assert torch.equal(bank[0], h[split.train])

@@ -8,6 +8,7 @@ from conftest import TINY
 
 from weince_lib.experiments import PROFILES, SEEDS, ConfigError, grid, store, sweep
 from weince_lib.experiments.collect import collect, records_of
+from weince_lib.experiments.config import vision_config
 from weince_lib.experiments.grid import Study
 from weince_lib.experiments.vision import labels
 
@@ -58,7 +59,7 @@ def test_a_run_leaves_record_mark_and_features_and_is_not_repeated(small, tmp_pa
 def test_a_failure_is_noted_reported_and_cleared_by_success(small, monkeypatch):
     run = small.runs()[1]
 
-    def fail(config, *, profile):
+    def fail(config, **_):
         raise RuntimeError("out of memory\nat layer 3")
 
     with monkeypatch.context() as patch:
@@ -69,14 +70,14 @@ def test_a_failure_is_noted_reported_and_cleared_by_success(small, monkeypatch):
     assert state.stage == "failed"
     assert state.reason == f"{run.setting}, seed 7: RuntimeError: out of memory at layer 3"
     assert not sweep.mark("small", run.key).exists()
-    monkeypatch.setattr(sweep, "run_vision", lambda config, *, profile: save_run(run))
+    monkeypatch.setattr(sweep, "run_vision", lambda config, **_: save_run(run))
     sweep.run_one("small", run.key)
     assert sweep.states(small)[1].stage == "done"
     assert not sweep.failure("small", run.key).exists()
 
 
 def test_an_interrupt_is_no_failure(small, monkeypatch):
-    def interrupt(config, *, profile):
+    def interrupt(config, **_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sweep, "run_vision", interrupt)
@@ -149,3 +150,9 @@ def test_module_is_one_line_on_bad_input(small, capsys):
     assert "'smal'" in second
     with pytest.raises(ConfigError):
         grid.study("smal")
+
+
+@pytest.mark.parametrize(("width", "last"), [(16, True), (32, True), (8, None), (0, None)])
+def test_channels_last_where_the_layers_are_wide_enough(width, last):
+    config = vision_config("cpu", loss="infonce")
+    assert sweep.execution(config.model_copy(update={"width": width})).channels_last is last
