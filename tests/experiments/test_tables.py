@@ -112,7 +112,7 @@ def test_table_3_leaves_r_at_50_to_table_7():
 def test_cells_without_a_number_say_why(cifar100):
     save_table("quick-digits", "digits", "resnet-small", {"tau=0.5": [90, 91, 92, 93]})
     read = tables.shown(tables.paper_table("2"))
-    known = read.loc[("cifar100", "resnet18", "linear accuracy")]
+    known = read.loc[("CIFAR-100", "resnet18", "linear accuracy")]
     assert known["paper: InfoNCE"] == "50.01 ± 0.19"
     assert known["paper: WEINCE − InfoNCE"] == "+3.27"
     assert known["ours: WEINCE − InfoNCE"] == "+1.25 [+0.79, +1.71]"
@@ -121,7 +121,7 @@ def test_cells_without_a_number_say_why(cifar100):
     assert absent["paper: WEINCE"] == "not in the sources"
     assert absent["ours: WEINCE"] == "not run"
     assert absent["seeds"] == ""
-    extra = read.loc[("digits", "resnet-small", "linear accuracy")]
+    extra = read.loc[("handwritten digits", "resnet-small", "linear accuracy")]
     assert extra["paper: InfoNCE"] == "not in the paper"
     assert extra["ours: InfoNCE"].startswith("91.50 ± ")
     assert extra["ours: WEINCE − InfoNCE"] == "not run"
@@ -134,7 +134,7 @@ def test_wide_has_the_recalls_as_columns_in_the_order_of_k(cifar100):
     table = tables.paper_table("3")
     paper, ours = (tables.wide(table, whose) for whose in ("paper", "ours"))
     assert list(paper.columns) == list(ours.columns) == ["R@1", "R@2", "R@5", "R@10", "R@20"]
-    assert list(paper.loc[("cifar100", "resnet18", "InfoNCE")]) == [
+    assert list(paper.loc[("CIFAR-100", "resnet18", "InfoNCE")]) == [
         "36.98",
         "47.42",
         "61.72",
@@ -144,8 +144,8 @@ def test_wide_has_the_recalls_as_columns_in_the_order_of_k(cifar100):
     assert list(paper.index)[:3] == [
         ("cifar10", "resnet18", loss) for loss in ("InfoNCE", "WEINCE", "WEINCE − InfoNCE")
     ]
-    assert ours.loc[("cifar100", "resnet18", "WEINCE"), "R@1"].startswith("51.25 ± ")
-    assert ours.loc[("cifar100", "resnet18", "WEINCE"), "R@2"] == "not run"
+    assert ours.loc[("CIFAR-100", "resnet18", "WEINCE"), "R@1"].startswith("51.25 ± ")
+    assert ours.loc[("CIFAR-100", "resnet18", "WEINCE"), "R@2"] == "not run"
 
 
 def test_csv_is_the_table_and_stable(cifar100, tmp_path):

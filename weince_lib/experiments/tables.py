@@ -10,6 +10,7 @@ import pandas as pd
 
 from .. import files
 from ..evaluation import RECALL_KS, Interval
+from ..vision.datasets import title
 from . import collect, paths
 from .cells import PAPER_ENCODERS, REPORTED_NAMES
 from .grid import STUDIES, Study
@@ -28,6 +29,7 @@ DIFFERENCE = "weince-minus-infonce"
 #: Words for rows and columns.
 ROW_NAMES = {"infonce": "InfoNCE", "weince": "WEINCE", DIFFERENCE: "WEINCE − InfoNCE"}
 METRIC_NAMES = {"linear_accuracy": "linear accuracy", "knn_accuracy": "kNN accuracy, 50 votes"}
+METRIC_NAMES["standardised_linear_accuracy"] = "linear accuracy, standardised features"
 METRIC_NAMES |= {f"recall_at_{k}": f"R@{k}" for k in RECALL_KS}
 #: What a cell without a number says.
 NOT_GIVEN, NOT_IN_PAPER, NOT_RUN = "not in the sources", "not in the paper", "not run"
@@ -85,7 +87,7 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for cell, group in table.groupby(["dataset", "encoder", "metric"], sort=False):
         dataset, encoder, metric = (str(part) for part in cell)
-        row = {"data set": dataset, "encoder": encoder, "metric": METRIC_NAMES[metric]}
+        row = {"data set": title(dataset), "encoder": encoder, "metric": METRIC_NAMES[metric]}
         for whose in ("paper", "ours"):
             for record in group.to_dict("records"):
                 row[f"{whose}: {ROW_NAMES[record['loss']]}"] = cell_text(record, whose)
@@ -99,7 +101,7 @@ def wide(table: pd.DataFrame, whose: Literal["paper", "ours"]) -> pd.DataFrame:
     """Rows by data set, encoder and loss, a column a metric, as the paper prints Table 3."""
     rows = [
         {
-            "data set": record["dataset"],
+            "data set": title(record["dataset"]),
             "encoder": record["encoder"],
             "loss": ROW_NAMES[record["loss"]],
             "metric": METRIC_NAMES[record["metric"]],
