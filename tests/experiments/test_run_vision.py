@@ -60,7 +60,11 @@ def test_record_has_one_accuracy_per_probe_seed_and_split_seed(tiny):
     config, record = tiny
     names = {metric.name for metric in record.metrics}
     assert {"linear_accuracy", "knn_accuracy", "recall_at_1", "recall_at_20"} <= names
-    for name in names:
+    assert {m.name for m in record.metrics if m.split == "train"} == {
+        "negative_entropy",
+        "mean_lambda",
+    }
+    for name in names - {"negative_entropy", "mean_lambda"}:
         for split in ("validation", "test"):
             seeds = [m.replicate for m in record.metrics if (m.name, m.split) == (name, split)]
             assert seeds == list(config.probe_seeds)

@@ -22,7 +22,16 @@ from pydantic import (
     model_validator,
 )
 
-from ..losses import PRESETS, InfoNCELoss, TailSettings, WEINCELoss, preset
+from ..losses import (
+    PRESETS,
+    RELEASED,
+    AblationLoss,
+    AblationSettings,
+    InfoNCELoss,
+    TailSettings,
+    WEINCELoss,
+    preset,
+)
 from ..vision.datasets import DATASETS
 
 #: The value of a notebook parameter that is left to the profile.
@@ -49,9 +58,10 @@ class VisionConfig(BaseModel):
         encoder: see :func:`weince_lib.vision.build_encoder`.
         width: of the small ResNet; 0 for encoders that have their own.
         projection_dim: size of z.
-        loss: ``"infonce"`` or ``"weince"``.
+        loss: ``"infonce"``, ``"weince"``, or ``"ablation"`` for the parts of a gain one by one.
         temperature: tau.
-        tail: how WEINCE reads the batch's tail; ``None`` for InfoNCE.
+        tail: how WEINCE reads the batch's tail; ``None`` for the other losses.
+        ablation: the objective of ``"ablation"``; ``None`` for the other losses.
         seed: encoder seed: weights, order and augmentation.
         epochs: of contrastive training.
         batch_size: pairs per step.
@@ -71,9 +81,10 @@ class VisionConfig(BaseModel):
     encoder: Literal["resnet-small", "resnet18", "resnet50", "vit-small"]
     width: Annotated[int, Field(ge=0)] = 16
     projection_dim: Positive = 64
-    loss: Literal["infonce", "weince"]
+    loss: Literal["infonce", "weince", "ablation"]
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.5
     tail: TailSettings | None = None
+    ablation: AblationSettings | None = None
     seed: Annotated[int, Field(ge=0)] = 7
     epochs: Positive = 100
     batch_size: Annotated[int, Field(ge=2)] = 256
@@ -94,31 +105,50 @@ class VisionConfig(BaseModel):
 
     @model_validator(mode="after")
     def _fitting(self) -> Self:
-        if (self.tail is None) != (self.loss == "infonce"):
+        if (self.tail is not None) != (self.loss == "weince"):
             raise ValueError(f"loss {self.loss!r} and tail = {self.tail} do not fit")
+        if (self.ablation is not None) != (self.loss == "ablation"):
+            raise ValueError(f"loss {self.loss!r} and ablation = {self.ablation} do not fit")
         if (self.width == 0) == (self.encoder == "resnet-small"):
             raise ValueError(f"width = {self.width} does not fit encoder {self.encoder!r}")
         return self
 
     def canonical(self) -> dict[str, Any]:
-        """JSON values, the same for every way of writing the same run."""
-        return self.model_dump(mode="json")
+        """JSON values, the same for every way of writing the same run.
+
+        ``ablation`` is left out where there is none: records made before there was such a field
+        keep their keys.
+        """
+        unset = {"ablation"} if self.ablation is None else None
+        return self.model_dump(mode="json", exclude=unset)
 
     @property
     def label(self) -> str:
         """The loss's name in tables and figures, see :func:`loss_label`."""
-        return loss_label(self.loss, self.tail)
+        return loss_label(self.loss, self.tail, self.ablation)
 
-    def build_loss(self) -> InfoNCELoss | WEINCELoss:
+    def build_loss(self) -> InfoNCELoss | WEINCELoss | AblationLoss:
         """The loss module. Rows are not validated: training watches the loss itself."""
+        if self.ablation is not None:
+            return AblationLoss(self.temperature, self.ablation, validate=False)
         if self.tail is None:
             return InfoNCELoss(self.temperature, validate=False)
         settings = dataclasses.asdict(self.tail)
         return WEINCELoss(self.temperature, validate=False, **settings)
 
 
-def loss_label(loss: str, tail: TailSettings | None) -> str:
-    """``"infonce"``, ``"weince"`` for the paper's preset, ``"weince-<preset>"`` or ``-custom``."""
+def loss_label(
+    loss: str, tail: TailSettings | None, ablation: AblationSettings | None = None
+) -> str:
+    """``"infonce"``, ``"weince"`` for the paper's preset, ``"weince-<preset>"`` or ``-custom``.
+
+    Of the ablation: ``"released"`` for the release's whole objective, ``"weibit"`` for the pure
+    Weibull link, else ``"ablation"``.
+    """
+    if ablation is not None:
+        if ablation == RELEASED:
+            return "released"
+        return "weibit" if ablation.link == "weibit" and not ablation.has_extras else "ablation"
     if loss == "infonce" or tail is None:
         return "infonce"
     for name, settings in PRESETS.items():
@@ -207,7 +237,7 @@ def vision_config(profile: str, **settings: Any) -> VisionConfig:
     overrides = {name: merged.pop(name) for name in _TAIL_FIELDS if name in merged}
     # Checked for InfoNCE too: a misspelt preset should not pass because it is not used.
     tail = tail_settings(chosen, overrides)
-    if merged["loss"] != "infonce":
+    if merged["loss"] not in ("infonce", "ablation"):
         merged["tail"] = tail
     if merged.get("encoder") != "resnet-small":
         merged["width"] = 0
@@ -216,7 +246,7 @@ def vision_config(profile: str, **settings: Any) -> VisionConfig:
 
 def is_own(config: VisionConfig, profile: str) -> bool:
     """Whether a run is the profile's: it varies loss, preset and seed, and nothing else."""
-    if config.label == "weince-custom":
+    if config.label == "weince-custom" or config.ablation is not None:
         return False
     tail = dataclasses.asdict(config.tail) if config.tail else {}
     return vision_config(profile, loss=config.loss, seed=config.seed, **tail) == config

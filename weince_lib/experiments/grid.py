@@ -8,161 +8,22 @@ settings, and studies may share runs: a run is made once, whoever asks for it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
-from ..losses import preset
-from . import store
+from . import grid_gain
 from .cells import PAPER_ENCODERS
-from .config import SEEDS, ConfigError, VisionConfig, vision_config
-from .vision import EXPERIMENT
+from .config import ConfigError
+from .study_types import Run, Setting, Study
+
+__all__ = ["STUDIES", "Run", "Setting", "Study", "paper_study", "study"]
 
 #: The paper's grid of WEINCE settings (section 5 of its protocol): 27 of them.
 KAPPA_RHO = (5.0, 10.0, 20.0)
 KAPPA_AIC = (0.5, 1.0, 2.0)
 MARGIN = (0.0, 2.0, 6.0)
-#: Temperatures InfoNCE is given a choice of where the baseline is to be a strong one.
-TEMPERATURES = (0.07, 0.1, 0.2, 0.3, 0.5, 1.0)
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One configuration of a loss.
-
-    Attributes:
-        loss: ``"infonce"`` or ``"weince"``.
-        temperature: tau; 0.5 is the paper's for vision.
-        preset: of WEINCE, see :data:`weince_lib.losses.PRESETS`.
-        kappa_rho: steepness of the cap-proximity factor; ``None`` takes the preset's.
-        kappa_aic: steepness of the evidence factor; ``None`` takes the preset's.
-        margin: m, the evidence asked for; ``None`` takes the preset's.
-    """
-
-    loss: str
-    temperature: float = 0.5
-    preset: str = "paper"
-    kappa_rho: float | None = None
-    kappa_aic: float | None = None
-    margin: float | None = None
-
-    def tail(self) -> dict[str, float]:
-        """The gate's three numbers under the library's names; none for InfoNCE."""
-        if self.loss == "infonce":
-            return {}
-        given = {
-            "cap_sharpness": self.kappa_rho,
-            "evidence_sharpness": self.kappa_aic,
-            "evidence_margin": self.margin,
-        }
-        usual = preset(self.preset)
-        return {n: getattr(usual, n) if value is None else value for n, value in given.items()}
-
-    @property
-    def label(self) -> str:
-        """Its name in tables, in the paper's symbols; the same for every way of writing it."""
-        if self.loss == "infonce":
-            return f"tau={self.temperature:g}"
-        rho, aic, margin = self.tail().values()
-        return (
-            f"{self.preset} tau={self.temperature:g} "
-            f"kappa_rho={rho:g} kappa_aic={aic:g} m={margin:g}"
-        )
-
-    def config(self, profile: str, seed: int, settings: Mapping[str, Any]) -> VisionConfig:
-        """The run of one encoder seed.
-
-        Raises:
-            ConfigError: for settings that make no run.
-        """
-        own: dict[str, Any] = {"loss": self.loss, "temperature": self.temperature, "seed": seed}
-        if self.loss != "infonce":
-            own |= {"preset": self.preset} | self.tail()
-        return vision_config(profile, **(dict(settings) | own))
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run of a study.
-
-    Attributes:
-        setting: label of its setting.
-        seed: encoder seed.
-        config: all of its settings.
-        key: of its record.
-    """
-
-    setting: str
-    seed: int
-    config: VisionConfig
-    key: str
-
-
-@dataclass(frozen=True)
-class Study:
-    """A named set of runs and what they are compared for.
-
-    Attributes:
-        name: what commands and files call it.
-        question: what it answers, and what it cannot.
-        profile: gives every setting that the study leaves open.
-        methods: name to its settings, in the order that breaks ties on validation.
-        compare: pairs (a, b) of methods whose difference a - b the tables show.
-        settings: what all runs have in common beyond the profile.
-        seeds: encoder seeds; the paper's four.
-        cores: threads of a run on a CPU.
-        gpus: GPUs of a run; 0 for a study made for a CPU.
-    """
-
-    name: str
-    question: str
-    profile: str
-    methods: Mapping[str, tuple[Setting, ...]]
-    compare: tuple[tuple[str, str], ...]
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    seeds: tuple[int, ...] = SEEDS
-    cores: int = 1
-    gpus: int = 0
-
-    def __post_init__(self) -> None:
-        for name in itertools.chain.from_iterable(self.compare):
-            if name not in self.methods:
-                raise ConfigError(f"study {self.name} compares {name!r}, which is no method of it")
-
-    def all_settings(self) -> list[Setting]:
-        """Every setting once, by label; those of the first method first."""
-        unique = {s.label: s for settings in self.methods.values() for s in settings}
-        return list(unique.values())
-
-    def runs(self) -> list[Run]:
-        """Every run once, seed by seed: a study cut short has all settings of its first seeds.
-
-        Raises:
-            ConfigError: for settings that make no run, such as a data set this version lacks.
-        """
-        return [
-            Run(setting.label, seed, config, store.content_key(EXPERIMENT, config.canonical()))
-            for seed in self.seeds
-            for setting in self.all_settings()
-            for config in [setting.config(self.profile, seed, self.settings)]
-        ]
-
-    def run(self, key: str) -> Run:
-        """The run with this key.
-
-        Raises:
-            ConfigError: if the study has none, as after a change of its settings.
-        """
-        for run in self.runs():
-            if run.key == key:
-                return run
-        raise ConfigError(f"study {self.name} has no run {key!r}; see `weince plan {self.name}`")
 
 
 INFONCE = Setting("infonce")
 WEINCE = Setting("weince")
-#: InfoNCE at every temperature.
-ANY_TEMPERATURE = tuple(Setting("infonce", temperature=tau) for tau in TEMPERATURES)
 #: The paper's 27 settings, its default first: it wins ties.
 PAPER_GRID = tuple(
     sorted(
@@ -226,7 +87,7 @@ def _cpu_fashion() -> Study:
         methods={
             "infonce": (INFONCE,),
             "infonce-low": (Setting("infonce", temperature=low),),
-            "infonce-tuned": ANY_TEMPERATURE,
+            "infonce-tuned": grid_gain.ANY_TEMPERATURE,
             "weince": (WEINCE,),
             "weince-tuned": steepness,
             "weince-low": (lower,),
@@ -263,6 +124,7 @@ STUDIES: dict[str, Study] = {
     for s in (
         _quick_digits(),
         _cpu_fashion(),
+        *grid_gain.STUDIES,
         *(paper_study(d, e) for d, encoders in PAPER_ENCODERS.items() for e in encoders),
     )
 }

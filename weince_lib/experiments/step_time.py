@@ -40,6 +40,8 @@ class Shape:
 #: By data set. Known beforehand, so that a plan needs no data.
 SHAPES = {
     "digits": Shape(1_352, 1_352, 445, 1, 8, 10),
+    # Twice as wide as high; a step on squares of the same number of pixels takes as long.
+    "digit-pairs": Shape(10_000, 10_000, 4_000, 1, 11, 100),
     "fashion-mnist": Shape(60_000, 60_000, 10_000, 1, 28, 10),
     "cifar10": Shape(50_000, 50_000, 10_000, 3, 32, 10),
     "cifar100": Shape(50_000, 50_000, 10_000, 3, 32, 100),

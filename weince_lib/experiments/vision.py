@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .. import files
 from ..evaluation import RECALL_KS, knn_evaluate, linear_probe, stratified_split
+from ..losses import AblationLoss, InfoNCELoss, WEINCELoss
 from ..vision import (
     Execution,
     ImageSet,
@@ -35,6 +36,7 @@ from ..vision.processes import World, current_world
 from . import paths, store
 from .config import VisionConfig, is_own, profile_defaults, profile_stamp
 from .frozen import frozen_features
+from .loss_metrics import loss_metrics
 from .store import Metric, Record
 
 EXPERIMENT = "vision"
@@ -219,15 +221,19 @@ def _train_and_evaluate(
     if world.first and (begun := _checkpoint(folder)).exists():
         begun.rename(folder / CHECKPOINT)  # files are told apart by their content
     world.wait()
+    loss = config.build_loss()
     history = _train(
-        config, model, train_set, folder / CHECKPOINT, device=device, execution=execution
+        config, model, train_set, folder / CHECKPOINT, loss, device=device, execution=execution
     )
     if not world.first:
         return None
     return store.save(
         EXPERIMENT,
         settings,
-        evaluate(model, labelled, test_set, config),
+        [
+            *evaluate(model, labelled, test_set, config),
+            *loss_metrics(model, loss, train_set, config),
+        ],
         started=started,
         labels=labels(config, profile),
         details={
@@ -269,14 +275,19 @@ def _train(
     model: SimCLR,
     images: ImageSet,
     checkpoint: Path,
+    loss: InfoNCELoss | WEINCELoss | AblationLoss | None = None,
     *,
     epochs: int = 0,
     device: torch.device | str | None = None,
     execution: Execution | None = None,
 ) -> list[dict[str, float]]:
-    """Train the run's model, or only the first so many of its epochs."""
-    loss = config.build_loss()
-    loss.gather_distributed = current_world().size > 1
+    """Train the run's model, or only the first so many of its epochs.
+
+    A loss that was passed has the state that training leaves it in.
+    """
+    loss = loss or config.build_loss()
+    if not isinstance(loss, AblationLoss):
+        loss.gather_distributed = current_world().size > 1
     return train(
         model,
         loss,

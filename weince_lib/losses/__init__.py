@@ -1,17 +1,25 @@
-"""InfoNCE and WEINCE, and the tail evidence that blends them."""
+"""InfoNCE and WEINCE, the tail evidence that blends them, and the parts of a gain one by one."""
 
+from .ablation import AblationLoss, AblationSettings
 from .evidence import TailEvidence, TailSettings, tail_evidence
 from .infonce import InfoNCELoss, infonce_loss
 from .monitor import TailMonitor
 from .negative_queue import NegativeQueue
 from .presets import PRESETS, preset
+from .released import RELEASED, ReleasedLoss
 from .scores import infonce_from_scores, weince_from_scores
+from .sharpness import Sharpness, sharpness
 from .weince import WEINCELoss, blended_logits, endpoint_coordinate, weince_loss
 
 __all__ = [
     "PRESETS",
+    "RELEASED",
+    "AblationLoss",
+    "AblationSettings",
     "InfoNCELoss",
     "NegativeQueue",
+    "ReleasedLoss",
+    "Sharpness",
     "TailEvidence",
     "TailMonitor",
     "TailSettings",
@@ -21,6 +29,7 @@ __all__ = [
     "infonce_from_scores",
     "infonce_loss",
     "preset",
+    "sharpness",
     "tail_evidence",
     "weince_from_scores",
     "weince_loss",

@@ -1,6 +1,7 @@
 """Checkpoints of training: safetensors, so that reading one can never run code.
 
-A file holds tensors under ``model/``, ``optimizer/`` and ``generator``, and in its header, as JSON:
+A file holds tensors under ``model/``, ``optimizer/``, ``loss/`` (of a loss that keeps a state) and
+``generator``, and in its header, as JSON:
 the fingerprint of the run, the history of finished epochs, and how far the epoch under way has
 come. It says nothing of processes or devices, so that a run may continue on others.
 """
@@ -61,6 +62,7 @@ def save_checkpoint(
     optimizer: torch.optim.Optimizer | None,
     history: list[dict[str, float]],
     progress: EpochProgress | None = None,
+    loss: nn.Module | None = None,
 ) -> None:
     """Write a checkpoint, whole or not at all.
 
@@ -71,6 +73,7 @@ def save_checkpoint(
         optimizer: likewise; without one no run can continue from the file.
         history: rows of the finished epochs.
         progress: of the epoch under way; ``None`` between two epochs.
+        loss: its buffers are kept, such as a running mean; most losses have none.
 
     Raises:
         CheckpointError: if the file cannot be written, on a full disk for instance; what was there
@@ -82,6 +85,8 @@ def save_checkpoint(
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
     for number, values in state["state"].items():
         tensors |= {f"optimizer/{number}/{name}": value for name, value in values.items()}
+    if loss is not None:
+        tensors |= {f"loss/{name}": value for name, value in loss.state_dict().items()}
     if progress.generator is not None:
         tensors["generator"] = progress.generator
     parts = {
@@ -117,8 +122,8 @@ def load_checkpoint(path: Path, stamp: str | None = None) -> dict[str, Any]:
         stamp: canonical JSON of the expected fingerprint; ``None`` skips the comparison.
 
     Returns:
-        ``fingerprint``, ``model`` and ``optimizer`` (state dictionaries), ``history``, and
-        ``progress`` (an :class:`EpochProgress`).
+        ``fingerprint``, ``model``, ``optimizer`` and ``loss`` (state dictionaries), ``history``,
+        and ``progress`` (an :class:`EpochProgress`).
 
     Raises:
         CheckpointError: if it is truncated, not a checkpoint, or of another config, in which case
@@ -155,7 +160,10 @@ def _read(path: Path) -> dict[str, Any]:
     losses, monitor, groups, history = (
         json.loads(header[name]) for name in ("losses", "monitor", "optimizer", "history")
     )
-    model = {n.removeprefix("model/"): v for n, v in tensors.items() if n.startswith("model/")}
+    model, loss = (
+        {n.removeprefix(part): v for n, v in tensors.items() if n.startswith(part)}
+        for part in ("model/", "loss/")
+    )
     if not model:
         raise KeyError("model")
     state: dict[int, dict[str, Tensor]] = {}
@@ -167,6 +175,7 @@ def _read(path: Path) -> dict[str, Any]:
         "fingerprint": header["fingerprint"],
         "model": model,
         "optimizer": {"state": dict(sorted(state.items())), "param_groups": groups},
+        "loss": loss,
         "history": history,
         "progress": EpochProgress(losses, tensors.get("generator"), monitor),
     }
@@ -178,7 +187,10 @@ def _read_legacy(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise TypeError(type(content).__name__)
     names = ("fingerprint", "model", "optimizer", "history")
-    return {name: content[name] for name in names} | {"progress": EpochProgress()}
+    return {name: content[name] for name in names} | {
+        "loss": {},
+        "progress": EpochProgress(),
+    }
 
 
 def restore_model(model: nn.Module, content: dict[str, Any], path: Path) -> None:
@@ -198,6 +210,21 @@ def restore_model(model: nn.Module, content: dict[str, Any], path: Path) -> None
             "use another folder, or remove it to train from the start"
         )
     model.load_state_dict(content["model"])
+
+
+def restore_loss(loss: nn.Module, content: dict[str, Any], path: Path) -> None:
+    """Put a checkpoint's state into the loss it was made with.
+
+    Raises:
+        CheckpointError: for a loss that keeps another state.
+    """
+    if content["loss"].keys() != loss.state_dict().keys():
+        raise CheckpointError(
+            f"{path}: belongs to another loss (its state is {sorted(content['loss'])}, wanted "
+            f"{sorted(loss.state_dict())}); use another folder, or remove it to train from the "
+            "start"
+        )
+    loss.load_state_dict(content["loss"])
 
 
 def restore_optimizer(

@@ -27,6 +27,7 @@ from .checkpoints import (
     CheckpointError,
     EpochProgress,
     load_checkpoint,
+    restore_loss,
     restore_model,
     restore_optimizer,
     save_checkpoint,
@@ -187,6 +188,7 @@ class _Run:
         self.steps = len(images) // settings.batch_size
         self.layout = self.execution.layout(self.device)
         model.to(self.device).to(memory_format=self.layout).train()
+        loss.to(self.device)
         self.optimizer = adam(
             model, settings.learning_rate, settings.weight_decay, fused=self.ahead
         )
@@ -223,6 +225,7 @@ class _Run:
             state = load_checkpoint(self.checkpoint, stamp)
             restore_model(self.model, state, self.checkpoint)
             restore_optimizer(self.optimizer, state, self.checkpoint)
+            restore_loss(self.loss, state, self.checkpoint)
             self.history, self.progress = state["history"], state["progress"]
         self.world.wait()  # nobody writes before all have read
 
@@ -315,7 +318,12 @@ class _Run:
         if self.world.first:
             try:
                 save_checkpoint(
-                    self.checkpoint, *common, self.optimizer, self.history, self.progress
+                    self.checkpoint,
+                    *common,
+                    self.optimizer,
+                    self.history,
+                    self.progress,
+                    self.loss,
                 )
                 done = len(self.history)
                 if not self.progress.losses and done in self.snapshots:

@@ -110,7 +110,7 @@ def _home(root: Path | str | None) -> Path:
 
 def _files(name: str, home: Path) -> tuple[str, list[_File]]:
     """Where a set lies or would lie, and its files."""
-    if name == "digits":
+    if name in ("digits", "digit-pairs"):
         return "scikit-learn", []
     if name == "fashion-mnist":
         folder = fashion_mnist.place(home)

@@ -6,7 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from . import cifar, digits, fashion_mnist, image_folder, imagenet32, stl10, tiny_imagenet
+from . import (
+    cifar,
+    digit_pairs,
+    digits,
+    fashion_mnist,
+    image_folder,
+    imagenet32,
+    stl10,
+    tiny_imagenet,
+)
 from .image_set import ImageSet, check_limit
 from .places import data_folder
 from .published import Published
@@ -21,7 +30,7 @@ PUBLISHED: dict[str, Callable[[], Published]] = {
     "tiny-imagenet": lambda: tiny_imagenet.SPEC,
 }
 #: What :func:`load` knows.
-DATASETS = ("digits", "fashion-mnist", *PUBLISHED, "imagefolder:PATH")
+DATASETS = ("digits", "digit-pairs", "fashion-mnist", *PUBLISHED, "imagefolder:PATH")
 #: Splits that every data set has.
 SPLITS = ("train", "test")
 #: Name of the further split of STL-10.
@@ -36,6 +45,7 @@ _READERS = {
 }
 _TITLES = {
     "digits": "handwritten digits",
+    "digit-pairs": "digit pairs",
     "fashion-mnist": "Fashion-MNIST",
     "cifar10": "CIFAR-10",
     "cifar100": "CIFAR-100",
@@ -57,7 +67,8 @@ def load(
 ) -> ImageSet:
     """Load one split of a data set into memory.
 
-    ``"digits"`` comes with scikit-learn and is always there. ``"fashion-mnist"``, ``"cifar10"``,
+    ``"digits"`` comes with scikit-learn and is always there, and so are ``"digit-pairs"``, two of
+    them side by side in a hundred classes. ``"fashion-mnist"``, ``"cifar10"``,
     ``"cifar100"``, ``"stl10"`` and ``"tiny-imagenet"`` are looked for on this machine and
     downloaded only if they are nowhere; ``"imagenet32"`` has to be put there by hand. Every file
     is compared with its published hash. ``"imagefolder:PATH"`` reads ``PATH/train/CLASS/*`` and
@@ -99,6 +110,8 @@ def load(
         raise ValueError(f"image_size={image_size} is for image folders; {name} has one size")
     if name == "digits":
         return digits.load(split).limit(limit)
+    if name == "digit-pairs":
+        return digit_pairs.load(split).limit(limit)
     if name == "fashion-mnist":
         return fashion_mnist.load(split, root=home).limit(limit)
     published = PUBLISHED[name]()
