@@ -96,7 +96,8 @@ def install(checkout: Path) -> list[str]:
             held = Path(folder) / "constraints.txt"
             held.write_text(constraints(here), encoding="utf-8")
             _pip("--constraint", str(held), *absent)
-    changed = {n: v for n, v in here.items() if installed().get(n) != v and n != "weince-lib"}
+    now = installed()
+    changed = [n for n, v in here.items() if now.get(n) != v and n != "weince-lib"]
     if changed:
         raise HostedError(f"these have changed their version: {', '.join(changed)}; please report")
     # This process read its path files before the package was there.
