@@ -73,7 +73,16 @@ def test_the_process_becomes_the_server_in_the_notebooks_folder(
     assert command[-1] == "--no-browser"
     # Kernels of the environment go before those of the user's home.
     assert environment["JUPYTER_PREFER_ENV_PATH"] == "1"
+    assert environment["JUPYTER_CONFIG_PATH"].split(os.pathsep)[0] == str(lab.SETTINGS)
     assert folder == str(paths.notebooks())
+
+
+def test_jupyterlab_reads_our_defaults(monkeypatch, tmp_path):
+    handlers = pytest.importorskip("jupyterlab_server.settings_utils")
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(lab.SETTINGS))
+    found, error = handlers._get_overrides(str(tmp_path))
+    assert not error
+    assert found["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
 
 
 def test_a_taken_port_is_one_line_on_the_command_line(two_notebooks, taken):

@@ -11,18 +11,15 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 
 from . import notebooks, paths
 
 #: Where Jupyter looks first, and how many ports from there are tried.
 FIRST_PORT, PORTS = 8888, 50
-#: Set for the server: kernels of the environment go before those in the user's home.
-ENVIRONMENT = {"JUPYTER_PREFER_ENV_PATH": "1"}
-#: JupyterLab asks whether it may fetch news; a companion that runs offline has no use for them.
-QUIET = (
-    "--LabApp.news_url=None",
-    "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-)
+#: Defaults for JupyterLab: it neither asks to fetch news nor looks for updates of itself, as the
+#: companion runs offline. What a user has chosen in the settings counts more.
+SETTINGS = Path(__file__).with_name("jupyter")
 
 
 class LabError(Exception):
@@ -75,11 +72,17 @@ def lab_command(
     chosen = free_port(port, 1) if port else free_port()
     return [
         *(sys.executable, "-m", "jupyterlab", f"{name}.ipynb"),
-        *(f"--port={chosen}", "--ServerApp.port_retries=0", *QUIET, *more),
+        *(f"--port={chosen}", "--ServerApp.port_retries=0", *more),
     ]
 
 
 def open_lab(command: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
     """Become the server that :func:`lab_command` names, in the notebooks' folder."""
+    searched = [str(SETTINGS), *filter(None, [environment.get("JUPYTER_CONFIG_PATH")])]
+    ours = {
+        "JUPYTER_CONFIG_PATH": os.pathsep.join(searched),
+        # Kernels of this environment go before those in the user's home.
+        "JUPYTER_PREFER_ENV_PATH": "1",
+    }
     os.chdir(paths.notebooks())
-    os.execve(command[0], list(command), {**environment, **ENVIRONMENT})
+    os.execve(command[0], list(command), {**environment, **ours})
