@@ -87,11 +87,16 @@ def saved(page, path):
     """The code cells of the notebook, saved from the browser."""
     before = path.stat().st_mtime_ns
     page.keyboard.press("Control+s")
-    for _ in range(40):
+    notebook = None
+    for _ in range(120):
+        time.sleep(0.25)
+        try:
+            notebook = nbformat.read(path, as_version=4)
+        except nbformat.reader.NotJSONError:  # the server is writing it
+            continue
         if path.stat().st_mtime_ns != before:
             break
-        time.sleep(0.25)
-    notebook = nbformat.read(path, as_version=4)
+    assert notebook is not None, f"{path.name} is never whole"
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
@@ -118,7 +123,7 @@ def test_all_cells_run_and_show_outputs_and_figures(page, checkout):
     while not cells[-1].execution_count or not cells[-1].outputs:
         assert not errors(cells), errors(cells)
         assert time.monotonic() - began < PATIENCE, [cell.execution_count for cell in cells]
-        time.sleep(2)
+        time.sleep(5)
         cells = saved(page, path)
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     assert errors(cells) == []
