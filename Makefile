@@ -52,8 +52,8 @@ notebooks: $(READY)  ## rebuild notebooks/, figures/ and paper/results/ in the q
 	$(BIN)/weince collect --fresh --profile quick
 	$(BIN)/weince notebooks $(READERS)
 
-lab: $(READY)  ## open the companion in JupyterLab
-	cd notebooks && $(BIN)/jupyter lab 00_overview.ipynb
+lab: $(READY)  ## open the companion in JupyterLab; PORT=9000 chooses a port
+	$(BIN)/weince lab 00_overview $(if $(PORT),--port $(PORT)) $(LAB_OPTIONS)
 
 lock: $(READY)  ## write the installed versions to constraints.txt
 	$(BIN)/weince lock

@@ -23,6 +23,7 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 #: The top level as the design fixes it, with what git, packaging and citation need.
 TOP_LEVEL = {
+    ".binder",
     ".ci",
     ".gitignore",
     "CITATION.cff",

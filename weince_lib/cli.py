@@ -17,11 +17,12 @@ class _Friendly(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         from .experiments.config import ConfigError
+        from .experiments.lab import LabError
         from .experiments.notebooks import NotebookError
 
         try:
             return super().invoke(ctx)
-        except (ConfigError, NotebookError, FileNotFoundError) as error:
+        except (ConfigError, LabError, NotebookError, FileNotFoundError) as error:
             raise click.ClickException(str(error)) from error
 
 
@@ -81,6 +82,42 @@ def rebuild(only: Sequence[str]) -> None:
             click.echo(notebooks.execute_reference(name))
         except notebooks.FAILURES as error:
             raise click.ClickException(f"{name}: {notebooks.reason(error)}") from error
+
+
+@main.command(context_settings={"ignore_unknown_options": True})
+@click.option("--port", default=0, help="To listen on; by default the first free one from 8888.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[NOTEBOOK] [OPTIONS]")
+def lab(port: int, words: Sequence[str]) -> None:
+    r"""Open NOTEBOOK (the overview by default) in JupyterLab; OPTIONS go to `jupyter lab`.
+
+    \b
+    Example: weince lab 05_weince_loss --no-browser
+    """
+    from .experiments import lab as server
+
+    named = bool(words) and not words[0].startswith("-")
+    notebook = words[0] if named else "00_overview"
+    server.open_lab(server.lab_command(notebook, port=port, more=words[named:]))
+
+
+@main.command()
+@click.option("--repo", metavar="OWNER/NAME", help="The repository on GitHub.")
+@click.option("--ref", default="main", show_default=True, help="The tag or branch to open.")
+@click.option("--remove", is_flag=True, help="Take badges and address out again.")
+def badges(repo: str | None, ref: str, remove: bool) -> None:
+    """Write Colab and Binder badges into README and notebooks; the same call twice is one."""
+    from .experiments import badges as writing
+
+    if remove == bool(repo):
+        raise click.UsageError("give --repo OWNER/NAME, or --remove")
+    changed, behind = writing.write(repo, ref)
+    for path in changed:
+        click.echo(path)
+    if behind:
+        names = " ".join(path.stem for path in behind)
+        raise click.ClickException(
+            f"left alone, as behind their sources: {names}; now run: weince notebooks {names}"
+        )
 
 
 @main.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -37,3 +38,37 @@ def write_text(path: Path, text: str) -> None:
     """Write ``text`` to ``path``, whole or not at all."""
     with replacing(path) as aside:
         aside.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file ``path``; another process that asks for it waits.
+
+    On file systems that know no locks, as some mounted drives are, the block runs without: there
+    one session works alone, and waiting would never end.
+    """
+    from filelock import FileLock
+
+    if not _locks_work(path):
+        yield
+        return
+    with FileLock(path):
+        yield
+
+
+def _locks_work(path: Path) -> bool:
+    try:
+        import fcntl
+    except ImportError:  # Windows, which has locks of its own
+        return True
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            unknown = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOLCK)
+            if error.errno in unknown:
+                return False
+            raise
+    return True

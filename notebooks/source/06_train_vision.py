@@ -13,7 +13,29 @@
 # ```
 #
 # `"auto"` leaves a setting to the profile. A run that exists is loaded, not repeated; one that was cut off
-# continues from its last finished epoch.
+# continues from its last checkpoint.
+#
+# **In Colab**: choose a GPU under *Runtime*, mount your drive under *Files*, set `profile = "colab"` and
+# `runs_folder = "/content/drive/MyDrive/weince"` below, and run all cells. ResNet-18 learns CIFAR-10, which is
+# downloaded from its publisher and kept on the GPU, with WEINCE and then with InfoNCE for comparison. Checkpoints
+# and records go to the folder: after a session that was cut off, run all cells again.
+
+# %% tags=["setup"]
+# In Colab this fetches the library; torch, numpy and all else that is there keep their versions.
+import importlib.util
+
+if importlib.util.find_spec("weince_lib") is None:
+    import pathlib
+    import runpy
+    import subprocess
+
+    repository, ref = "", ""  # written by `weince badges`
+    if not repository:
+        raise ModuleNotFoundError("weince_lib is not installed; see README.md, or run `make lab`")
+    if not pathlib.Path("weince").exists():
+        clone = ["git", "-c", "advice.detachedHead=false", "clone", "-q", "--depth=1"]
+        subprocess.run([*clone, f"--branch={ref}", repository, "weince"], check=True)
+    runpy.run_path("weince/weince_lib/hosted.py", run_name="__main__")
 
 # %% tags=["parameters"]
 profile = "quick"
@@ -42,18 +64,32 @@ learning_rate = "auto"
 weight_decay = "auto"
 precision = "auto"
 probe_epochs = "auto"
+compare = "auto"
+runs_folder = ""
 
 # %%
+from functools import partial
+
 import pandas as pd
 import torch
 from matplotlib import pyplot as plt
 
 from weince_lib import plots
-from weince_lib.experiments import is_own, run_vision, training_images, vision_config
+from weince_lib.experiments import (
+    is_own,
+    paths,
+    run_vision,
+    training_images,
+    vision_config,
+)
+from weince_lib.experiments.step_time import SHAPES, expected_hours
 from weince_lib.plots import LOSS_NAMES
 from weince_lib.vision import augmentation
 
-config = vision_config(
+if runs_folder:
+    paths.keep_runs_in(runs_folder)
+config_of = partial(
+    vision_config,
     profile,
     dataset=dataset,
     train_limit=train_limit,
@@ -61,7 +97,6 @@ config = vision_config(
     image_size=image_size,
     width=width,
     projection_dim=projection_dim,
-    loss=loss,
     temperature=temperature,
     preset=preset,
     tail_index=tail_index,
@@ -81,6 +116,7 @@ config = vision_config(
     precision=precision,
     probe_epochs=probe_epochs,
 )
+config = config_of(loss=loss)
 pd.Series(config.canonical(), name="setting").to_frame()
 
 # %% [markdown]
@@ -108,6 +144,17 @@ plt.show()
 #   their class among the k nearest; accuracy is by 50 votes weighted $e^{s/0.1}$; five splits.
 #
 # Validation is the other 20 %; all test images count.
+#
+# In the profile `colab`, a few steps on random images of the same size say first how long this takes.
+
+# %% tags=["nbval-ignore-output"]
+if compare == "auto":
+    compare = "infonce" if profile == "colab" else ""
+losses = [loss, compare] if compare not in ("", loss) else [loss]
+configs = {name: config_of(loss=name) for name in losses}
+if profile == "colab" and config.dataset in SHAPES:
+    for each in configs.values():
+        print(f"{LOSS_NAMES[each.label]}: {expected_hours(each):.1f} hours on this device")
 
 # %%
 record = run_vision(config, profile=profile)
@@ -129,6 +176,21 @@ table = pd.DataFrame(
     }
 )
 table.round(2).rename_axis(f"{LOSS_NAMES[config.label]}, %")
+
+# %% [markdown]
+# `compare` names a second loss to train in the same way, from the same weights and on the same batches. One seed each:
+# a look, not a verdict. `"auto"` compares in the profile `colab` alone.
+
+# %% tags=["nbval-ignore-output"]
+records = {name: run_vision(each, profile=profile) for name, each in configs.items()}
+pd.DataFrame(
+    {
+        LOSS_NAMES[configs[name].label]: {
+            label: found.metric(metric, "test") for metric, label in names.items()
+        }
+        for name, found in records.items()
+    }
+).round(2).rename_axis("test, %")
 
 # %% [markdown]
 # A sanity floor, not a claim: on digits, both losses must give features on which a linear probe is right in

@@ -174,7 +174,7 @@ def test_claim_without_rows_is_open():
 
 
 def test_strongest_profile_with_rows_decides():
-    assert STRENGTH == ("paper", "gpu", "cpu", "quick")
+    assert STRENGTH == ("paper", "gpu", "cpu", "colab", "quick")
     assert set(STRENGTH) == set(PROFILES)
     strong = {seed: value - 50 for seed, value in FOUR.items()}
     tables = {"paper": results_table(), "cpu": table_of(strong), "quick": table_of(FOUR)}

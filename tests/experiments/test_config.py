@@ -66,7 +66,7 @@ def refused():
 
 
 def test_profiles_are_those_of_the_design():
-    assert set(PROFILES) == {"quick", "cpu", "gpu", "paper"}
+    assert set(PROFILES) == {"quick", "cpu", "colab", "gpu", "paper"}
     assert vision_config("quick").dataset == "digits"
     assert vision_config("cpu").dataset == "fashion-mnist"
     assert vision_config("paper").encoder == "resnet18"

@@ -105,7 +105,7 @@ def test_a_run_that_another_process_finishes_meanwhile_is_not_repeated(
         def __exit__(self, *error):
             pass
 
-    monkeypatch.setattr(vision, "FileLock", OtherProcess)
+    monkeypatch.setattr(vision.files, "locked", OtherProcess)
     assert run_vision(config, profile="quick").metric("linear_accuracy") == 1.0
 
 

@@ -30,7 +30,7 @@ def by_profile(profile: str, **choices: Choice) -> Choice:
     for name in (profile, *choices):
         profile_defaults(name)
     chosen = choices["quick"]
-    for name in ("quick", "cpu", "gpu", "paper"):
+    for name in ("quick", "cpu", "colab", "gpu", "paper"):
         chosen = choices.get(name, chosen)
         if name == profile:
             return chosen

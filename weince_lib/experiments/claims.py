@@ -21,7 +21,7 @@ from .config import PROFILES, ConfigError, parse
 
 Verdict = Literal["supported", "contradicted", "inconclusive", "open"]
 #: Profiles from strongest to weakest evidence; a claim takes the first that has its rows.
-STRENGTH = ("paper", "gpu", "cpu", "quick")
+STRENGTH = ("paper", "gpu", "cpu", "colab", "quick")
 assert set(STRENGTH) == set(PROFILES)
 
 

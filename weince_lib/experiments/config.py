@@ -157,7 +157,7 @@ def loss_label(
     return "weince-custom"
 
 
-#: Defaults of each profile (design: quick on two cores, cpu for hours on two, paper on GPUs).
+#: Defaults of each profile (quick on two cores, cpu for hours on two, the others on GPUs).
 PROFILES: dict[str, dict[str, Any]] = {
     "quick": {
         "dataset": "digits",
@@ -180,6 +180,15 @@ PROFILES: dict[str, dict[str, Any]] = {
         "epochs": 10,
         "learning_rate": 1e-3,
         # Not bfloat16: without the instructions for it a CPU takes five times as long.
+        "precision": "float32",
+    },
+    # One free GPU of 15 GB for one session, both losses. Half the paper's epochs; float32, as such
+    # GPUs (Turing) have no bfloat16.
+    "colab": {
+        "dataset": "cifar10",
+        "encoder": "resnet18",
+        "width": 0,
+        "epochs": 50,
         "precision": "float32",
     },
     # The study of weince_lib.experiments.gpu_study: ten minutes on one device.

@@ -56,9 +56,16 @@ def source_path(name: str) -> Path:
     return path
 
 
-def build(name: str) -> nbformat.NotebookNode:
-    """The unexecuted notebook made from its source, with stable cell ids."""
-    notebook = jupytext.read(source_path(name), fmt="py:percent")
+def build(name: str, text: str | None = None) -> nbformat.NotebookNode:
+    """The unexecuted notebook made from its source, with stable cell ids.
+
+    Args:
+        name: the notebook's.
+        text: its source; by default what :func:`source_path` holds.
+    """
+    if text is None:
+        text = source_path(name).read_text(encoding="utf-8")
+    notebook = jupytext.reads(text, fmt="py:percent")
     seen: dict[str, int] = {}
     for cell in notebook.cells:
         # An id that depends on the text alone does not change when its neighbours do.

@@ -37,6 +37,28 @@ def runs() -> Path:
     return _folder("WEINCE_RUNS", "runs")
 
 
+def keep_runs_in(folder: str | Path) -> Path:
+    """Keep this process's runs in a folder that outlasts it, such as one of a mounted drive.
+
+    Args:
+        folder: made if it is missing; the folder above it must be there. A relative name starts
+            at the root.
+
+    Raises:
+        FileNotFoundError: if the folder above is missing. A drive that is not mounted looks so,
+            and what was written in its place would be lost with the session.
+    """
+    chosen = (root() / Path(folder).expanduser()).absolute()
+    if not chosen.parent.is_dir():
+        raise FileNotFoundError(
+            f"{chosen.parent} is not there, so that runs cannot be kept in {chosen.name!r} in it; "
+            "mount the drive or make the folder first"
+        )
+    chosen.mkdir(exist_ok=True)
+    os.environ["WEINCE_RUNS"] = str(chosen)
+    return chosen
+
+
 def notebooks() -> Path:
     """The notebooks, executed with outputs; their sources are in ``source/`` below."""
     return root() / "notebooks"

@@ -117,6 +117,23 @@ def measure(config: VisionConfig, shape: Shape, *, cores: int = 1) -> Measured:
     )
 
 
+def expected_hours(config: VisionConfig, measured: Measured | None = None) -> float:
+    """Hours of a whole run of a config: its steps, then features, probes and neighbours.
+
+    Args:
+        config: the run.
+        measured: its parts on the machine that will run it; by default :func:`measure` takes a
+            few steps on the one at hand.
+
+    Raises:
+        ConfigError: for a data set of unknown size.
+    """
+    shape = shape_of(config)
+    parts = measured or measure(config, shape)
+    steps = config.epochs * (shape.pretraining // config.batch_size)
+    return (steps * parts.step_seconds + parts.evaluation_seconds) / 3600
+
+
 def _time_step(config: VisionConfig, shape: Shape, device: torch.device) -> tuple[int, float]:
     """The batch timed and the seconds of one of its steps, the least of three."""
     pairs = min(16, config.batch_size)

@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from filelock import FileLock
 from torch import Tensor
 
 from .. import files
@@ -133,7 +132,7 @@ def models_along_training(config: VisionConfig, images: ImageSet) -> dict[int, S
     epochs = snapshot_epochs(config.epochs)
     missing = [e for e in epochs if not snapshot_path(checkpoint, e).exists()]
     if missing:
-        with FileLock(checkpoint.parent / ".lock"), TemporaryDirectory() as folder:
+        with files.locked(checkpoint.parent / ".lock"), TemporaryDirectory() as folder:
             again = Path(folder) / checkpoint.name
             _train(config, build_model(config, images), images, again, epochs=max(missing))
             for epoch in missing:
@@ -193,7 +192,7 @@ def run_vision(
     with join_processes(device) as (world, own), ExitStack() as stack:
         if world.first:
             # Two notebooks that need the same run at once: the second waits and finds the record.
-            stack.enter_context(FileLock(folder / ".lock"))
+            stack.enter_context(files.locked(folder / ".lock"))
         world.wait()
         done = store.find(EXPERIMENT, settings)
         if done is None:
