@@ -10,12 +10,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from ..losses import preset
 from . import store
 from .cells import PAPER_ENCODERS
 from .config import SEEDS, ConfigError, VisionConfig, vision_config
+from .text_config import TextConfig, text_config
 from .vision import EXPERIMENT
 
 #: The paper's grid of WEINCE settings (section 5 of its protocol): 27 of them.
@@ -69,16 +70,20 @@ class Setting:
             f"kappa_rho={rho:g} kappa_aic={aic:g} m={margin:g}"
         )
 
+    def values(self, seed: int) -> dict[str, Any]:
+        """The settings of one encoder seed that a config is built from."""
+        own: dict[str, Any] = {"loss": self.loss, "temperature": self.temperature, "seed": seed}
+        if self.loss != "infonce":
+            own |= {"preset": self.preset} | self.tail()
+        return own
+
     def config(self, profile: str, seed: int, settings: Mapping[str, Any]) -> VisionConfig:
         """The run of one encoder seed.
 
         Raises:
             ConfigError: for settings that make no run.
         """
-        own: dict[str, Any] = {"loss": self.loss, "temperature": self.temperature, "seed": seed}
-        if self.loss != "infonce":
-            own |= {"preset": self.preset} | self.tail()
-        return vision_config(profile, **(dict(settings) | own))
+        return vision_config(profile, **(dict(settings) | self.values(seed)))
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ class Run:
 
     setting: str
     seed: int
-    config: VisionConfig
+    config: VisionConfig | TextConfig
     key: str
 
 
@@ -123,6 +128,8 @@ class Study:
     seeds: tuple[int, ...] = SEEDS
     cores: int = 1
     gpus: int = 0
+    #: What its records are filed under.
+    experiment: ClassVar[str] = EXPERIMENT
 
     def __post_init__(self) -> None:
         for name in itertools.chain.from_iterable(self.compare):
@@ -141,11 +148,15 @@ class Study:
             ConfigError: for settings that make no run, such as a data set this version lacks.
         """
         return [
-            Run(setting.label, seed, config, store.content_key(EXPERIMENT, config.canonical()))
+            Run(setting.label, seed, config, store.content_key(self.experiment, config.canonical()))
             for seed in self.seeds
             for setting in self.all_settings()
-            for config in [setting.config(self.profile, seed, self.settings)]
+            for config in [self.config(setting, seed)]
         ]
+
+    def config(self, setting: Setting, seed: int) -> VisionConfig | TextConfig:
+        """One run's settings."""
+        return setting.config(self.profile, seed, self.settings)
 
     def run(self, key: str) -> Run:
         """The run with this key.
@@ -157,6 +168,17 @@ class Study:
             if run.key == key:
                 return run
         raise ConfigError(f"study {self.name} has no run {key!r}; see `weince plan {self.name}`")
+
+
+@dataclass(frozen=True)
+class TextStudy(Study):
+    """A study of sentence encoders; its settings go into :class:`.text_config.TextConfig`."""
+
+    experiment: ClassVar[str] = "text"
+
+    def config(self, setting: Setting, seed: int) -> TextConfig:
+        """One run's settings."""
+        return text_config(self.profile, **(dict(self.settings) | setting.values(seed)))
 
 
 INFONCE = Setting("infonce")
@@ -257,6 +279,77 @@ def _quick_digits() -> Study:
     )
 
 
+#: Seeds of the sentence studies; the paper has five and does not name them.
+TEXT_SEEDS = (1, 2, 3, 4, 5)
+#: The paper's temperature for sentences.
+TEXT_TAU = 0.05
+#: Temperatures InfoNCE is given a choice of there, the paper's first: it wins ties.
+TEXT_TEMPERATURES = (TEXT_TAU, 0.02, 0.1, 0.2)
+
+
+def _text_study(name: str, question: str, profile: str, *, other: float, gpus: int) -> TextStudy:
+    """WEINCE of each preset at tau = 0.05, InfoNCE at several, and WEINCE at one of these.
+
+    Args:
+        name: of the study.
+        question: what it answers.
+        profile: of its runs.
+        other: temperature of the second pair that is compared at one temperature.
+        gpus: of a run.
+    """
+    presets = {
+        "weince": Setting("weince", TEXT_TAU),
+        "weince-release": Setting("weince", TEXT_TAU, preset="release"),
+        "weince-calibrated": Setting("weince", TEXT_TAU, preset="calibrated"),
+        "weince-other": Setting("weince", other),
+    }
+    return TextStudy(
+        name=name,
+        question=question,
+        profile=profile,
+        methods={
+            "infonce": (Setting("infonce", TEXT_TAU),),
+            "infonce-tuned": tuple(Setting("infonce", tau) for tau in TEXT_TEMPERATURES),
+            "infonce-other": (Setting("infonce", other),),
+            **{name: (setting,) for name, setting in presets.items()},
+            "weince-tuned": (presets["weince"], presets["weince-other"]),
+        },
+        compare=(
+            ("weince", "infonce"),
+            ("weince-release", "infonce"),
+            ("weince-calibrated", "infonce"),
+            ("weince-other", "infonce-other"),
+            ("infonce-tuned", "infonce"),
+            ("weince-tuned", "infonce-tuned"),
+        ),
+        seeds=TEXT_SEEDS,
+        cores=8 if gpus else 1,
+        gpus=gpus,
+    )
+
+
+def _text_studies() -> tuple[TextStudy, ...]:
+    """The sentences' studies: 40 runs each."""
+    return (
+        _text_study(
+            "cpu-static",
+            "Does WEINCE improve on InfoNCE for a mean of word embeddings trained on WordNet's "
+            "glosses, judged on STS-B? It cannot speak of transformers or of Wikipedia.",
+            "cpu",
+            other=0.1,
+            gpus=0,
+        ),
+        _text_study(
+            "paper-simcse",
+            "The paper's SimCSE comparison: BERT-base, 10^6 sentences of Wikipedia, STS-B; and "
+            "whether a temperature of its own does as much for InfoNCE.",
+            "paper",
+            other=0.1,
+            gpus=1,
+        ),
+    )
+
+
 #: Every study by name.
 STUDIES: dict[str, Study] = {
     s.name: s
@@ -264,6 +357,7 @@ STUDIES: dict[str, Study] = {
         _quick_digits(),
         _cpu_fashion(),
         *(paper_study(d, e) for d, encoders in PAPER_ENCODERS.items() for e in encoders),
+        *_text_studies(),
     )
 }
 

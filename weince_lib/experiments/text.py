@@ -1,6 +1,6 @@
 """One sentence run from config to record: SimCSE training, then STS with the best and last weights.
 
-    python -m weince_lib.experiments.text --profile paper --loss infonce --seed 1
+python -m weince_lib.experiments.text --profile paper --loss infonce --seed 1
 """
 
 from __future__ import annotations
@@ -252,9 +252,7 @@ def _scores(model: SimCSE, data: TextData) -> dict[tuple[str, str], float]:
     """By set (the first one's name is empty) and split."""
     found = {("", "validation"): score(model, data.tokenizer, data.dev)}
     for number, pairs in enumerate(data.test):
-        found["" if number == 0 else f"_{pairs.name}", "test"] = score(
-            model, data.tokenizer, pairs
-        )
+        found["" if number == 0 else f"_{pairs.name}", "test"] = score(model, data.tokenizer, pairs)
     return found
 
 

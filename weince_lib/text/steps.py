@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 import torch.distributed as dist
@@ -47,7 +47,7 @@ class ChunkPlan:
 
     batch_size: int
     chunk: int
-    world: World = World()
+    world: World = field(default_factory=World)
 
     def __post_init__(self) -> None:
         if self.chunk < 1 or self.batch_size % self.chunk:
@@ -156,9 +156,7 @@ class SimCSEStep:
     def _embed(self, chunk: Tokens, step: int, view: int, number: int) -> Tensor:
         with (
             replayed(dropout_seed(self.seed, step, view, number), self.device),
-            torch.autocast(
-                self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"
-            ),
+            torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"),
         ):
             z: Tensor = self.model(*chunk)
         return z.float()

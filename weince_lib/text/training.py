@@ -141,8 +141,12 @@ def train_simcse(
         run = _Run(model, loss, corpus, settings, evaluate, checkpoint, torch.device(device), stack)
         run.snapshots, run.save_minutes = frozenset(snapshots), save_minutes
         run.resume(json.dumps(dict(fingerprint or {}), sort_keys=True))
-        bar = tqdm(total=run.steps, initial=run.done, unit="step",
-                   disable=None if run.world.first else True)
+        bar = tqdm(
+            total=run.steps,
+            initial=run.done,
+            unit="step",
+            disable=None if run.world.first else True,
+        )
         stack.callback(bar.close)
         while run.done < run.steps:
             before = run.done
@@ -187,8 +191,14 @@ class _Run:
             fused=True,
         )
         self.step = SimCSEStep(
-            model, loss, self.optimizer, self.plan, seed=settings.seed, device=device,
-            precision=settings.precision, clip_norm=settings.clip_norm,
+            model,
+            loss,
+            self.optimizer,
+            self.plan,
+            seed=settings.seed,
+            device=device,
+            precision=settings.precision,
+            clip_norm=settings.clip_norm,
         )
         self.monitor: TailMonitor | None = None
         if isinstance(loss, WEINCELoss):

@@ -11,15 +11,17 @@ import hashlib
 import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from tokenizers import Tokenizer
 from torch import Tensor
 
 from ..diagnostics.sentences import WEIGHTS_SHA256, MissingPackageError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 #: Short names: the Python package that has the model in ``model/``, and its name on the hub.
 PACKAGED = {
@@ -158,7 +160,16 @@ def word_embeddings(folder: Path) -> Tensor:
 
 
 def read_tokenizer(folder: Path) -> Tokenizer:
-    """The fast tokenizer of a folder, with its own padding and truncation taken off."""
+    """The fast tokenizer of a folder, with its own padding and truncation taken off.
+
+    Raises:
+        MissingPackageError: without ``tokenizers``.
+        ModelFolderError: if the file is no tokenizer.
+    """
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise MissingPackageError("tokenizers is not installed; pip install tokenizers") from error
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # the Rust side raises bare Exception
