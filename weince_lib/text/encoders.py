@@ -136,6 +136,7 @@ def load_transformer(folder: Path, *, pooling: Pooling = "cls") -> TransformerEn
     """
     try:
         from transformers import AutoModel
+        from transformers.utils import logging
     except ImportError as error:
         raise MissingPackageError("transformers is not installed; pip install transformers") from (
             error
@@ -144,5 +145,12 @@ def load_transformer(folder: Path, *, pooling: Pooling = "cls") -> TransformerEn
     path = weights_file(folder)
     if path.suffix != ".safetensors":
         read_weights(path)  # refuses a pickle that is more than weights, in our words
-    model = AutoModel.from_pretrained(str(folder), local_files_only=True)
-    return TransformerEncoder(model, pooling)
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        model = AutoModel.from_pretrained(str(folder), local_files_only=True)
+    finally:
+        if bars:
+            logging.enable_progress_bar()
+    # It comes in evaluation mode, other than every other new module.
+    return TransformerEncoder(model.train(), pooling)

@@ -159,7 +159,7 @@ class SimCSEStep:
             torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"),
         ):
             z: Tensor = self.model(*chunk)
-        return z.float()
+        return z.to(torch.promote_types(z.dtype, torch.float32))
 
     def _view(self, chunks: list[Tokens], step: int, view: int) -> Tensor:
         numbered = zip(chunks, self.plan.own, strict=True)
