@@ -53,6 +53,13 @@ def test_simcse_sts_needs_the_baseline_and_takes_a_single_seed():
     simcse_sts({"infonce": {7: 70.0}, "weince": {7: 71.0}}, {}, REPORTED, 76.85, 4.63, names=NAMES)
 
 
+def test_figures_without_a_study_say_so():
+    figure = simcse_sts({}, {}, REPORTED, 76.85, 4.63, names=NAMES)
+    assert [t.get_text() for t in figure.axes[0].texts] == ["not run yet"]
+    figure = evidence_along_training(pd.DataFrame(columns=["loss", "seed", "stage"]), {})
+    assert [t.get_text() for t in figure.axes[1].texts] == ["not run yet"]
+
+
 def test_dev_curves_mark_the_best_checkpoint():
     rows = [{"step": s, "dev": d} for s, d in ((10, 50.0), (20, 60.0), (30, 55.0))]
     figure = dev_curves({("infonce", 7): rows, ("weince", 7): rows[:2]})

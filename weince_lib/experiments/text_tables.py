@@ -20,17 +20,12 @@ EVIDENCE = "text-evidence"
 #: What figures call the methods of a study of sentences.
 METHOD_NAMES = {
     "infonce": "InfoNCE\nτ = 0.05",
-    "infonce-tuned": "InfoNCE\nτ on dev",
     "weince": "WEINCE\npaper",
     "weince-release": "WEINCE\nrelease",
     "weince-calibrated": "WEINCE\ncalibrated",
+    "infonce-tuned": "InfoNCE\nτ on dev",
     "weince-tuned": "WEINCE\nτ on dev",
 }
-
-
-def method_names(study: Any) -> dict[str, str]:
-    """Method to its name in figures; one without a name of its own keeps its label."""
-    return {m: METHOD_NAMES.get(m, m.replace("-", "\n", 1)) for m in study.methods}
 
 
 def sts_methods(study: Any, frame: pd.DataFrame, checkpoint: str = "best") -> dict[str, Chosen]:
@@ -88,21 +83,23 @@ def sts_differences(study: Any, frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def evidence_rows(frame: pd.DataFrame) -> pd.DataFrame:
+def evidence_rows(*frames: pd.DataFrame) -> pd.DataFrame:
     """Evidence along training: one row a record, its metrics as columns.
 
     Args:
-        frame: tidy rows; those of other experiments are left out.
+        frames: tidy rows; those of other experiments are left out.
 
     Returns:
         Columns ``key, encoder, loss, seed``, the metrics, among them ``stage``: 0 at the start of
         training, 0.5 in the middle, 1 at the end. Empty without such records.
     """
-    rows = frame[frame["experiment"] == EVIDENCE]
     index = ["key", "encoder", "loss", "seed"]
-    if rows.empty:
+    found = [frame[frame["experiment"] == EVIDENCE] for frame in frames]
+    found = [rows for rows in found if len(rows)]
+    if not found:
         return pd.DataFrame(columns=[*index, "stage"])
     # A frozen public encoder has no seed.
+    rows = pd.concat(found)
     rows = rows.assign(seed=rows["seed"].fillna(-1).astype(int))
     wide = rows.pivot_table(index=index, columns="metric", values="value", aggfunc="mean")
     return wide.rename_axis(columns=None).reset_index()

@@ -31,7 +31,8 @@ def simcse_sts(
     """STS scores of every seed and method, their paired differences, and the paper's for scale.
 
     Args:
-        best: method to test score by seed, of the checkpoint that was best on dev.
+        best: method to test score by seed, of the checkpoint that was best on dev; empty, it
+            leaves the figure with the paper's numbers.
         last: the same of the last checkpoint; may lack methods.
         reported: the paper's mean and 95 % half-width by loss, of its own encoder.
         simcse: the score in SimCSE's own paper.
@@ -40,8 +41,10 @@ def simcse_sts(
         baseline: the method that differences are taken from.
 
     Raises:
-        KeyError: if ``best`` lacks the baseline.
+        KeyError: if ``best`` has methods and lacks the baseline.
     """
+    if best and baseline not in best:
+        raise KeyError(f"no scores of {baseline!r}, which differences are taken from")
     methods, others = list(best), [m for m in best if m != baseline]
     with style():
         figure = plt.figure(figsize=(PAGE_WIDTH, 5.2))
@@ -91,9 +94,9 @@ def evidence_along_training(evidence: pd.DataFrame, ready: Mapping[str, float]) 
     """Tail shape, nearest negative and chosen link at the start, the middle and the end.
 
     Args:
-        evidence: one row a run and stage, with columns ``loss, seed, stage`` (0, 0.5, 1) and the
-            three metrics ``gpd_shape_q99, rho_median, lambda_hat``; thin lines are seeds, thick
-            ones their mean.
+        evidence: may be empty; one row a run and stage, with columns ``loss, seed, stage`` (0, 0.5,
+            1) and the three metrics ``gpd_shape_q99, rho_median, lambda_hat``. Thin lines are
+            seeds, thick ones their mean.
         ready: the same metrics of a public encoder, drawn across; may be empty.
     """
     panels = {
@@ -103,6 +106,8 @@ def evidence_along_training(evidence: pd.DataFrame, ready: Mapping[str, float]) 
     }
     with style():
         figure, axes = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.7))
+        if evidence.empty:
+            _nothing(axes[1])
         for panel, (metric, label) in zip(axes, panels.items(), strict=True):
             for loss, own in evidence.groupby("loss", sort=False):
                 colour = LOSS_COLOURS[str(loss)]
@@ -123,8 +128,15 @@ def evidence_along_training(evidence: pd.DataFrame, ready: Mapping[str, float]) 
         axes[1].set_ylim(bottom=0)
         axes[2].set_ylim(-0.03, 1.03)
         handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=7.5)
+        if handles:
+            figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=7.5)
     return figure
+
+
+def _nothing(axes: Axes) -> None:
+    axes.text(
+        0.5, 0.5, "not run yet", transform=axes.transAxes, ha="center", color=REFERENCE_COLOUR
+    )
 
 
 def _colour(method: str) -> str:
@@ -142,7 +154,9 @@ def _interval(
 
 def _method_ticks(axes: Axes, methods: Sequence[str], names: Mapping[str, str]) -> None:
     axes.set_xticks(range(len(methods)), [names[m] for m in methods], fontsize=7)
-    axes.set_xlim(-0.5, len(methods) - 0.5)
+    axes.set_xlim(-0.5, max(len(methods), 1) - 0.5)
+    if not methods:
+        _nothing(axes)
     axes.grid(visible=False, axis="x")
 
 
