@@ -166,10 +166,9 @@ def _train_and_evaluate(
 ) -> Record | None:
     """The record, written by the first process; the others have none."""
     started = time.time()
-    if world.first:
-        load_text(config)  # tokenises; the others find the file
+    data = load_text(config) if world.first else None  # tokenises; the others find the file
     world.wait()
-    data = load_text(config)
+    data = data or load_text(config)
     model = build_text_model(config, data)
     begun = (folder / CHECKPOINT).exists()
     steps = total_steps(config, len(data.corpus))
