@@ -279,7 +279,7 @@ def _quick_digits() -> Study:
     )
 
 
-#: Seeds of the sentence studies; the paper has five and does not name them.
+#: Seeds of the sentence studies; the paper says neither which nor how many it has.
 TEXT_SEEDS = (1, 2, 3, 4, 5)
 #: The paper's temperature for sentences.
 TEXT_TAU = 0.05

@@ -149,6 +149,10 @@ def collect_study(chosen: Study, *, partial: bool = False) -> tuple[Path, list[S
             kept.append(old)
         else:
             missing.append(state)
+    if chosen.experiment == "text":
+        extra, others = _evidence(chosen, before)
+        found += extra
+        kept += others
     total = len(chosen.runs())
     if missing and (not partial or len(missing) == total):
         first = missing[0].run
@@ -163,6 +167,20 @@ def collect_study(chosen: Study, *, partial: bool = False) -> tuple[Path, list[S
         form = f"%.{collect.DIGITS}g"
         frame.to_csv(aside, index=False, float_format=form, lineterminator="\n")
     return target, missing
+
+
+def _evidence(
+    chosen: Study, before: pd.DataFrame
+) -> tuple[list[dict[str, object]], list[pd.DataFrame]]:
+    """Rows of the tail evidence of a study's encoders: of records here, and of the old table."""
+    from .text_evidence import EXPERIMENT, evidence_of
+
+    found: list[dict[str, object]] = []
+    for record, setting in evidence_of({run.key: run.setting for run in chosen.runs()}):
+        found += [row | {"setting": setting} for row in collect.rows(record)]
+    here = {str(row["key"]) for row in found}
+    old = before[(before["experiment"] == EXPERIMENT) & ~before["key"].isin(here)]
+    return found, [old] if len(old) else []
 
 
 def load_study(name: str) -> pd.DataFrame:

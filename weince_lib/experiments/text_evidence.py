@@ -117,11 +117,12 @@ def run_text_evidence(
 def measure_evidence(bank: DropoutBank, *, seed: int = 0) -> tuple[list[Metric], dict[str, Any]]:
     """Peaks over threshold, tail evidence and link selection of a bank.
 
-    A shape that has no maximum-likelihood estimate, and a blend that is not finite, are left out;
+    Link selection is left out where every positive is first. A shape that has no maximum-likelihood estimate, and a blend that is not finite, are left out;
     the details say so.
     """
     values = bank.negatives()
-    metrics, notes = [], {}
+    metrics: list[Metric] = []
+    notes: dict[str, Any] = {}
     for quantile in QUANTILES:
         name = f"q{100 * quantile:g}"
         known = fit_known_endpoint(values, quantile=quantile)
@@ -147,9 +148,13 @@ def measure_evidence(bank: DropoutBank, *, seed: int = 0) -> tuple[list[Metric],
             metrics.append(Metric("beta_hill_median", float(evidence.beta.median())))
     choices = bank.choices()
     right = float(np.mean(choices.scores[..., 0] >= choices.scores[..., 1:].max(-1)))
-    selection = select_link(choices, seed=seed)
+    metrics.append(Metric("positive_first", 100 * right))
+    try:
+        selection = select_link(choices, seed=seed)
+    except ValueError as error:
+        # Where every positive is first, no choice tells one link from another.
+        return metrics, {"peaks": notes, "link": str(error), "pairs": int(values.size)}
     metrics += [
-        Metric("positive_first", 100 * right),
         Metric("lambda_hat", selection.h1.value, low=selection.h1.low, high=selection.h1.high),
         _interval("held_out_gain", selection.gain.interval),
         Metric("p_t", selection.gain.p_t),
@@ -157,7 +162,28 @@ def measure_evidence(bank: DropoutBank, *, seed: int = 0) -> tuple[list[Metric],
     ]
     kept = [m for m in metrics if math.isfinite(m.value)]
     gone = [m.name for m in metrics if not math.isfinite(m.value)]
-    return kept, {"peaks": notes, "not_finite": gone, "pairs": int(values.size)}
+    return kept, {"peaks": notes, "link": "", "not_finite": gone, "pairs": int(values.size)}
+
+
+def evidence_of(run_settings: dict[str, str]) -> list[tuple[Record, str]]:
+    """Finished evidence records of a study's runs and of ready-made encoders.
+
+    Args:
+        run_settings: label of the setting by key of the run.
+
+    Returns:
+        Each record with its setting, ``"ready-made"`` for an encoder that was not trained.
+    """
+    found = []
+    for path in sorted((store.paths.runs() / EXPERIMENT).glob("*/record.json")):
+        record = store.read(path)
+        run = record.config["run"]
+        setting = run_settings.get(store.content_key("text", run))
+        if record.key == store.content_key(EXPERIMENT, ready_made().canonical()):
+            setting = "ready-made"
+        if setting is not None:
+            found.append((record, setting))
+    return found
 
 
 def _interval(name: str, interval: Interval) -> Metric:
