@@ -5,6 +5,9 @@ python -m weince_lib.experiments.text --profile paper --loss infonce --seed 1
 
 from __future__ import annotations
 
+import argparse
+import json
+import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -32,6 +35,7 @@ from ..text.weights import check_hash, model_folder, read_tokenizer, weights_fil
 from ..vision.checkpoints import load_checkpoint, restore_model
 from ..vision.processes import World, current_world, join_processes
 from . import paths, store
+from .config import ConfigError
 from .store import Metric, Record
 from .text_config import TextConfig, is_own_text, text_config, text_stamp
 
@@ -304,3 +308,35 @@ def models_along_text(config: TextConfig, data: TextData) -> dict[str, SimCSE]:
     for stage, path in (("middle", kept), ("end", checkpoint)):
         models[stage] = load_into(build_text_model(config, data), path)
     return models
+
+
+def main(words: list[str] | None = None) -> int:
+    """One run from the command line; errors that say what is wrong are one line."""
+    parser = argparse.ArgumentParser(prog="python -m weince_lib.experiments.text")
+    parser.add_argument("--profile", default="paper")
+    parser.add_argument("--loss", default="weince", choices=("infonce", "weince"))
+    parser.add_argument("--preset", default="paper")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("settings", nargs="*", metavar="NAME=VALUE")
+    given = parser.parse_args(words)
+    settings: dict[str, Any] = {}
+    for word in given.settings:
+        name, _, value = word.partition("=")
+        try:
+            settings[name] = json.loads(value)
+        except json.JSONDecodeError:
+            settings[name] = value
+    try:
+        config = text_config(
+            given.profile, loss=given.loss, preset=given.preset, seed=given.seed, **settings
+        )
+        record = run_text(config, profile=given.profile)
+    except (ConfigError, ConnectionError, FileNotFoundError, ValueError, ImportError) as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return 1
+    sys.stdout.write(f"{record.path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

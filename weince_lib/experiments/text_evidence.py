@@ -117,8 +117,8 @@ def run_text_evidence(
 def measure_evidence(bank: DropoutBank, *, seed: int = 0) -> tuple[list[Metric], dict[str, Any]]:
     """Peaks over threshold, tail evidence and link selection of a bank.
 
-    Link selection is left out where every positive is first. A shape that has no maximum-likelihood estimate, and a blend that is not finite, are left out;
-    the details say so.
+    Link selection is left out where every positive is first. A shape without maximum-likelihood
+    estimate and a blend that is not finite are left out, too; the details say so.
     """
     values = bank.negatives()
     metrics: list[Metric] = []
