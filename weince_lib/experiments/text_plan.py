@@ -18,7 +18,7 @@ from .step_time import Measured, seconds_of
 from .text_config import TextConfig
 
 #: Published sizes, so that a plan needs no corpus.
-SENTENCES = {"wordnet": 116_697, "wiki": 1_000_000, "grammar": 4_096}
+SENTENCES = {"wordnet": 116_697, "wiki": 1_000_000, "grammar": 2_048}
 #: Words of BERT's vocabulary, and a typical number of tokens of the longest sentence of a batch.
 VOCABULARY, LENGTH = 30_522, 32
 #: Sentences of STS-B's dev and test.

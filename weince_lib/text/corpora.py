@@ -26,7 +26,7 @@ from . import grammar
 from .hub import hub_rows
 
 #: Sentences of the grammar without a limit.
-GRAMMAR_SIZE = 4096
+GRAMMAR_SIZE = 2048
 #: SimCSE's training file (Gao et al. 2021).
 WIKI_FILE = "wiki1m_for_simcse.txt"
 #: How the names of corpora look, for messages.
@@ -66,7 +66,7 @@ def load_corpus(name: str, *, limit: int = 0, root: Path | str | None = None) ->
 
     Args:
         name: see the head of this module.
-        limit: use the first so many sentences; 0 is all of them, and 4,096 of the grammar, which
+        limit: use the first so many sentences; 0 is all of them, and 2,048 of the grammar, which
             has as many as are asked for.
         root: folder of data sets, for ``wiki``; default :func:`weince_lib.places.data_folder`.
 

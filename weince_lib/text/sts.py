@@ -40,7 +40,7 @@ YEARS = {
 }
 NAMES = ("stsb", *YEARS, "sickr", "grammar")
 #: Pairs and seed of each split of the grammar.
-GRAMMAR_SPLITS = {"dev": (500, 101), "test": (1000, 202)}
+GRAMMAR_SPLITS = {"dev": (300, 101), "test": (600, 202)}
 SICK_FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
 #: Where archives put their files below the data folder.
 _ABOVE = ("", "SentEval/data/downstream", "senteval/downstream")
