@@ -16,6 +16,7 @@ NOTEBOOKS = {
     "03_link_functions": (),
     "04_misspecification": SEEDS[:1],
     "05_weince_loss": SEEDS[:1],
+    "07_train_text": (),
     "08_tail_evidence": SEEDS,
     "09_link_selection": SEEDS,
     "10_gradient_allocation": SEEDS,

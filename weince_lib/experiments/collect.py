@@ -17,6 +17,7 @@ from . import paths, store
 from .config import ConfigError, VisionConfig, is_own, parse, profile_stamp
 from .store import Record, RecordError
 from .tail import TailConfig
+from .text_config import TextConfig, is_own_text
 
 #: The columns of every table, in order. ``key`` names the record a row came from.
 COLUMNS = (
@@ -95,6 +96,8 @@ def belongs(record: Record, profile: str) -> bool:
         if record.experiment == "tail":
             tail = parse(TailConfig, record.config)
             return tail == TailConfig.of(tail.encoder_run) and is_own(tail.encoder_run, profile)
+        if record.experiment == "text":
+            return is_own_text(parse(TextConfig, record.config), profile)
     except ConfigError:
         pass  # of a version with other settings; its stamp tells
     if record.experiment.startswith("check-"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..vision.datasets.places import data_folder
+from ..places import data_folder
 
 
 def root() -> Path:

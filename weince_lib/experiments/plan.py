@@ -6,7 +6,7 @@ import math
 import shutil
 from collections import Counter
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
 from . import paths
 from .config import ConfigError, VisionConfig
@@ -14,6 +14,7 @@ from .frozen import features_bytes
 from .grid import Study
 from .step_time import Measured, Shape, measure, random_images, shape_of
 from .sweep import State, states
+from .text_config import TextConfig
 from .vision import build_model
 
 #: Bytes of a record with its history; measured ones are smaller.
@@ -100,20 +101,27 @@ def plan(chosen: Study, *, step_seconds: float | None = None) -> Plan:
     found = states(chosen)
     config = next((s.run.config for s in found if s.run.config.loss == "weince"), None)
     config = config or found[0].run.config  # WEINCE's step is the longer one
-    shape = shape_of(config)
-    measured = (
-        measure(config, shape, cores=chosen.cores)
-        if step_seconds is None
-        else Measured(step_seconds, 0.0, config.batch_size, "gpu" if chosen.gpus else "core", "")
-    )
+    given = None
+    if step_seconds is not None:
+        kind: Literal["core", "gpu"] = "gpu" if chosen.gpus else "core"
+        given = Measured(step_seconds, 0.0, config.batch_size, kind, "")
+    if isinstance(config, TextConfig):
+        from . import text_plan  # its packages are needed by these studies only
+
+        measured = given or text_plan.measure(config, cores=chosen.cores)
+        items, disk = text_plan.sentences(config), text_plan.run_bytes(config)
+    else:
+        shape = shape_of(config)
+        measured = given or measure(config, shape, cores=chosen.cores)
+        items, disk = shape.pretraining, run_bytes(config, shape)
     home = paths.runs()
     home.mkdir(parents=True, exist_ok=True)
     return Plan(
         study=chosen,
         states=found,
-        steps=config.epochs * (shape.pretraining // config.batch_size),
+        steps=config.epochs * (items // config.batch_size),
         measured=measured,
-        run_bytes=run_bytes(config, shape),
+        run_bytes=disk,
         free_bytes=shutil.disk_usage(home).free,
     )
 

@@ -101,7 +101,7 @@ def study_frame(study: Study) -> pd.DataFrame:
     """A study's rows: its own table, and what its profile's table has of its runs."""
     frame = sweep.load_study(study.name)
     others = collect.load_results(study.profile)
-    others = others[(others["experiment"] == "vision") & ~others["key"].isin(frame["key"])]
+    others = others[(others["experiment"] == study.experiment) & ~others["key"].isin(frame["key"])]
     if others.empty:
         return frame
     labels = {run.key: run.setting for run in study.runs()}

@@ -153,7 +153,7 @@ def _time_step(config: VisionConfig, shape: Shape, device: torch.device) -> tupl
             )
 
         step()
-        seconds = min(_seconds(step, device) for _ in range(3))
+        seconds = min(seconds_of(step, device) for _ in range(3))
         if pairs == config.batch_size or seconds > STEP_LONG_ENOUGH:
             return pairs, seconds
         pairs = min(2 * pairs, config.batch_size)
@@ -164,7 +164,7 @@ def _time_evaluation(config: VisionConfig, shape: Shape, device: torch.device) -
     some = random_images(shape, 64)
     model = build_model(config, some).to(device)
     extract_features(model.encoder, some.images)
-    each = _seconds(lambda: extract_features(model.encoder, some.images), device) / len(some)
+    each = seconds_of(lambda: extract_features(model.encoder, some.images), device) / len(some)
     features = each * (shape.labelled + shape.test)
 
     bank = int(0.8 * shape.labelled)
@@ -179,19 +179,19 @@ def _time_evaluation(config: VisionConfig, shape: Shape, device: torch.device) -
         linear_probe(x, y, queries, seeds=config.probe_seeds, epochs=1)
 
     probe()
-    probes = _seconds(probe, device) * config.probe_epochs * bank / rows
+    probes = seconds_of(probe, device) * config.probe_epochs * bank / rows
 
     held = min(bank, 20_000)
     h = torch.randn(max(held, max(RECALL_KS)), width, generator=generator).to(device)
     true = torch.arange(len(h), device=device) % shape.classes
     asked = h[:256] + 0.1
-    once = _seconds(lambda: knn_evaluate(h, true, asked, true[: len(asked)]), device)
+    once = seconds_of(lambda: knn_evaluate(h, true, asked, true[: len(asked)]), device)
     searched = shape.labelled - bank + shape.test
     neighbours = once * (bank / len(h)) * (searched / len(asked)) * len(config.split_seeds)
     return features + probes + neighbours
 
 
-def _seconds(work: Callable[[], object], device: torch.device) -> float:
+def seconds_of(work: Callable[[], object], device: torch.device) -> float:
     """Processor seconds on a CPU, wall seconds on a GPU."""
     cuda = device.type == "cuda"
     clock = time.perf_counter if cuda else time.process_time

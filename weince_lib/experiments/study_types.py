@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from ..losses import AblationSettings, preset
 from . import store
 from .config import SEEDS, ConfigError, VisionConfig, vision_config
+from .text_config import TextConfig, text_config
 from .vision import EXPERIMENT
 
 #: What the ablation's labels call the gates of these presets.
@@ -63,18 +64,22 @@ class Setting:
             f"kappa_rho={rho:g} kappa_aic={aic:g} m={margin:g}"
         )
 
+    def values(self, seed: int) -> dict[str, Any]:
+        """The settings of one encoder seed that a config is built from."""
+        own: dict[str, Any] = {"loss": self.loss, "temperature": self.temperature, "seed": seed}
+        if self.ablation is not None:
+            own["ablation"] = self.ablation
+        if self.loss == "weince":
+            own |= {"preset": self.preset} | self.tail()
+        return own
+
     def config(self, profile: str, seed: int, settings: Mapping[str, Any]) -> VisionConfig:
         """The run of one encoder seed.
 
         Raises:
             ConfigError: for settings that make no run.
         """
-        own: dict[str, Any] = {"loss": self.loss, "temperature": self.temperature, "seed": seed}
-        if self.ablation is not None:
-            own["ablation"] = self.ablation
-        if self.loss == "weince":
-            own |= {"preset": self.preset} | self.tail()
-        return vision_config(profile, **(dict(settings) | own))
+        return vision_config(profile, **(dict(settings) | self.values(seed)))
 
 
 def ablation_label(chosen: AblationSettings) -> str:
@@ -113,7 +118,7 @@ class Run:
 
     setting: str
     seed: int
-    config: VisionConfig
+    config: VisionConfig | TextConfig
     key: str
 
 
@@ -142,6 +147,8 @@ class Study:
     seeds: tuple[int, ...] = SEEDS
     cores: int = 1
     gpus: int = 0
+    #: What its records are filed under.
+    experiment: ClassVar[str] = EXPERIMENT
 
     def __post_init__(self) -> None:
         for name in itertools.chain.from_iterable(self.compare):
@@ -160,11 +167,15 @@ class Study:
             ConfigError: for settings that make no run, such as a data set this version lacks.
         """
         return [
-            Run(setting.label, seed, config, store.content_key(EXPERIMENT, config.canonical()))
+            Run(setting.label, seed, config, store.content_key(self.experiment, config.canonical()))
             for seed in self.seeds
             for setting in self.all_settings()
-            for config in [setting.config(self.profile, seed, self.settings)]
+            for config in [self.config(setting, seed)]
         ]
+
+    def config(self, setting: Setting, seed: int) -> VisionConfig | TextConfig:
+        """One run's settings."""
+        return setting.config(self.profile, seed, self.settings)
 
     def run(self, key: str) -> Run:
         """The run with this key.
@@ -176,3 +187,14 @@ class Study:
             if run.key == key:
                 return run
         raise ConfigError(f"study {self.name} has no run {key!r}; see `weince plan {self.name}`")
+
+
+@dataclass(frozen=True)
+class TextStudy(Study):
+    """A study of sentence encoders; its settings go into :class:`.text_config.TextConfig`."""
+
+    experiment: ClassVar[str] = "text"
+
+    def config(self, setting: Setting, seed: int) -> TextConfig:
+        """One run's settings."""
+        return text_config(self.profile, **(dict(self.settings) | setting.values(seed)))

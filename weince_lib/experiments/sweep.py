@@ -22,7 +22,8 @@ from . import collect, paths, store
 from .config import ConfigError, VisionConfig
 from .grid import Run, Study, study
 from .store import Record, RecordError
-from .vision import EXPERIMENT, run_vision
+from .text_config import TextConfig
+from .vision import run_vision
 
 #: Columns of a study's table: those of every results table, with the run's setting.
 COLUMNS = ("setting", *collect.COLUMNS)
@@ -88,24 +89,31 @@ def run_one(name: str, key: str) -> Record:
     chosen = study(name)
     run = chosen.run(key)
     try:
-        record = run_vision(run.config, profile=chosen.profile, execution=execution(run.config))
+        if isinstance(run.config, TextConfig):
+            from .text import run_text  # its packages are needed by these runs only
+
+            record = run_text(run.config, profile=chosen.profile)
+        else:
+            record = run_vision(run.config, profile=chosen.profile, execution=execution(run.config))
     except Exception as error:  # an interrupt is no failure of the run
         why = " ".join(str(error).split()) or "no reason given"
         text = f"{run.setting}, seed {run.seed}: {type(error).__name__}: {why}\n"
         files.write_text(failure(name, key), text)
         raise
     failure(name, key).unlink(missing_ok=True)
-    files.write_text(mark(name, key), f"{run.setting}, seed {run.seed}: {EXPERIMENT}/{key}\n")
+    files.write_text(
+        mark(name, key), f"{run.setting}, seed {run.seed}: {chosen.experiment}/{key}\n"
+    )
     return record
 
 
 def states(chosen: Study) -> list[State]:
     """Every run of a study with what has become of it, from the files that are there."""
-    return [_state(chosen.name, run) for run in chosen.runs()]
+    return [_state(chosen, run) for run in chosen.runs()]
 
 
-def _state(name: str, run: Run) -> State:
-    home = store.run_folder(EXPERIMENT, run.key)
+def _state(chosen: Study, run: Run) -> State:
+    name, home = chosen.name, store.run_folder(chosen.experiment, run.key)
     if (home / "record.json").exists():
         return State(run, "done")
     if failure(name, run.key).exists():
@@ -146,12 +154,16 @@ def collect_study(chosen: Study, *, partial: bool = False) -> tuple[Path, list[S
     for state in states(chosen):
         old = before[before["key"] == state.run.key]
         if state.stage == "done":
-            record = store.read(store.run_folder(EXPERIMENT, state.run.key) / "record.json")
+            record = store.read(store.run_folder(chosen.experiment, state.run.key) / "record.json")
             found += rows(record, state.run.setting)
         elif len(old):
             kept.append(old)
         else:
             missing.append(state)
+    if chosen.experiment == "text":
+        extra, others = _evidence(chosen, before)
+        found += extra
+        kept += others
     total = len(chosen.runs())
     if missing and (not partial or len(missing) == total):
         first = missing[0].run
@@ -166,6 +178,20 @@ def collect_study(chosen: Study, *, partial: bool = False) -> tuple[Path, list[S
         form = f"%.{collect.DIGITS}g"
         frame.to_csv(aside, index=False, float_format=form, lineterminator="\n")
     return target, missing
+
+
+def _evidence(
+    chosen: Study, before: pd.DataFrame
+) -> tuple[list[dict[str, object]], list[pd.DataFrame]]:
+    """Rows of the tail evidence of a study's encoders: of records here, and of the old table."""
+    from .text_evidence import EXPERIMENT, evidence_of
+
+    found: list[dict[str, object]] = []
+    for record, setting in evidence_of({run.key: run.setting for run in chosen.runs()}):
+        found += [row | {"setting": setting} for row in collect.rows(record)]
+    here = {str(row["key"]) for row in found}
+    old = before[(before["experiment"] == EXPERIMENT) & ~before["key"].isin(here)]
+    return found, [old] if len(old) else []
 
 
 def load_study(name: str) -> pd.DataFrame:

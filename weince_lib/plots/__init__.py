@@ -24,6 +24,7 @@ from .sphere import sphere_and_embeddings
 from .style import DOMAIN_COLOURS, LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, save_figure, style
 from .tail import peaks_over_threshold
 from .tail_fit import probability_probability, profile_likelihood, quantile_quantile
+from .text import dev_curves, evidence_along_training, simcse_sts
 from .thresholds import mean_residual_life, parameter_stability
 from .training import training_history, view_pairs
 
@@ -41,6 +42,8 @@ __all__ = [
     "convergence_rates",
     "coordinates",
     "counter_examples",
+    "dev_curves",
+    "evidence_along_training",
     "evidence_over_anchors",
     "framework",
     "gain_over_epochs",
@@ -63,6 +66,7 @@ __all__ = [
     "sampling_law",
     "save_figure",
     "score_recovery",
+    "simcse_sts",
     "sphere_and_embeddings",
     "spread_near_cap",
     "style",

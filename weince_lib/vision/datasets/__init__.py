@@ -1,9 +1,9 @@
 """Labelled image sets held in memory: the paper's, two that are always at hand, image folders."""
 
+from ...places import data_folder
 from .image_set import UNLABELLED, ImageSet
 from .inventory import LEAST_PER_CLASS, Finding, Holding, check, holdings
 from .loading import DATASETS, SPLITS, load, pretraining_split, splits, title
-from .places import data_folder
 
 __all__ = [
     "DATASETS",

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ...places import data_folder
 from .image_set import ImageSet
-from .places import data_folder
 
 CLASSES = (
     "T-shirt/top",
@@ -61,7 +61,7 @@ def load(split: str, *, root: Path | str | None = None) -> ImageSet:
 
     Args:
         split: ``"train"`` or ``"test"``.
-        root: torchvision's root; by default see :func:`.places.data_folder`.
+        root: torchvision's root; by default see :func:`weince_lib.places.data_folder`.
 
     Raises:
         FileNotFoundError: if the files are not there and cannot be downloaded.

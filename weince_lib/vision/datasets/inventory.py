@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from ...places import data_folder
 from . import fashion_mnist, tiny_imagenet
 from .image_set import ImageSet
 from .loading import DATASETS, PUBLISHED, load, splits, title
-from .places import data_folder
 from .published import Published, check_md5
 
 #: Least images of a class whose 80/20 split leaves one for validation.

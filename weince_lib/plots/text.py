@@ -1,0 +1,198 @@
+"""Figures about sentences: STS by seed and loss, the choice of a checkpoint, tail evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from ..evaluation import Interval, paired_difference, t_interval
+from .style import DATA_COLOUR, LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, REFERENCE_COLOUR, style
+
+#: Method to metric by encoder seed.
+BySeed = Mapping[str, Mapping[int, float]]
+
+
+def simcse_sts(
+    best: BySeed,
+    last: BySeed,
+    reported: Mapping[str, tuple[float, float]],
+    simcse: float,
+    gain: float,
+    *,
+    names: Mapping[str, str],
+    baseline: str = "infonce",
+) -> Figure:
+    """STS scores of every seed and method, their paired differences, and the paper's for scale.
+
+    Args:
+        best: method to test score by seed, of the checkpoint that was best on dev; empty, it
+            leaves the figure with the paper's numbers.
+        last: the same of the last checkpoint; may lack methods.
+        reported: the paper's mean and 95 % half-width by loss, of its own encoder.
+        simcse: the score in SimCSE's own paper.
+        gain: the paper's WEINCE minus InfoNCE.
+        names: method to what the figure calls it.
+        baseline: the method that differences are taken from.
+
+    Raises:
+        KeyError: if ``best`` has methods and lacks the baseline.
+    """
+    if best and baseline not in best:
+        raise KeyError(f"no scores of {baseline!r}, which differences are taken from")
+    methods, others = list(best), [m for m in best if m != baseline]
+    with style():
+        figure = plt.figure(figsize=(PAGE_WIDTH, 5.2))
+        grid = figure.add_gridspec(2, 2, width_ratios=(3.2, 1.3), height_ratios=(1.25, 1))
+        levels = figure.add_subplot(grid[0, 0])
+        _levels(levels, best, methods)
+        levels.set(ylabel="Spearman × 100", title="Ours, one line a seed")
+        _method_ticks(levels, methods, names)
+        _reported(figure.add_subplot(grid[0, 1]), reported, simcse)
+        gains = figure.add_subplot(grid[1, 0])
+        _gains(gains, best, last, others, baseline)
+        gains.axhline(gain, color=REFERENCE_COLOUR, ls="--", lw=1)
+        gains.set(ylabel=f"minus {names[baseline].splitlines()[0]}\n(points, within seeds)")
+        _method_ticks(gains, others, names)
+        key = figure.add_subplot(grid[1, 1])
+        key.axis("off")
+        handles = [
+            Line2D([], [], color=DATA_COLOUR, marker="o", ms=4, label="best on dev"),
+            Line2D([], [], color=DATA_COLOUR, marker="o", ms=4, mfc="w", label="last checkpoint"),
+            Line2D([], [], color=REFERENCE_COLOUR, ls="--", lw=1, label=f"paper, +{gain:.2f}"),
+        ]
+        key.legend(handles=handles, loc="center left", title="mean, 95 % interval", fontsize=7.5)
+    return figure
+
+
+def dev_curves(histories: Mapping[tuple[str, int], Sequence[Mapping[str, float]]]) -> Figure:
+    """Dev score along training, with the checkpoint that is kept for being best.
+
+    Args:
+        histories: ``(loss label, seed)`` to rows with ``step`` and ``dev``.
+    """
+    with style():
+        figure, axes = plt.subplots(figsize=(PAGE_WIDTH, 2.5))
+        for (loss, _), rows in histories.items():
+            steps, dev = ([row[name] for row in rows] for name in ("step", "dev"))
+            axes.plot(steps, dev, color=LOSS_COLOURS[loss], lw=1.2, alpha=0.8)
+            peak = int(np.argmax(dev))
+            axes.plot(steps[peak], dev[peak], "o", ms=5, color=LOSS_COLOURS[loss])
+        for loss in dict.fromkeys(loss for loss, _ in histories):
+            axes.plot([], [], "-o", ms=5, color=LOSS_COLOURS[loss], label=LOSS_NAMES[loss])
+        axes.set(xlabel="optimiser step", ylabel="dev Spearman × 100")
+        axes.legend(loc="lower right")
+    return figure
+
+
+def evidence_along_training(evidence: pd.DataFrame, ready: Mapping[str, float]) -> Figure:
+    """Tail shape, nearest negative and chosen link at the start, the middle and the end.
+
+    Args:
+        evidence: may be empty; one row a run and stage, with columns ``loss, seed, stage`` (0, 0.5,
+            1) and the three metrics ``gpd_shape_q99, rho_median, lambda_hat``. Thin lines are
+            seeds, thick ones their mean.
+        ready: the same metrics of a public encoder, drawn across; may be empty.
+    """
+    panels = {
+        "gpd_shape_q99": "GPD shape ξ̂ above the\n0.99 quantile of negatives",
+        "rho_median": "median ρ: shortfall of the\nhardest negative",
+        "lambda_hat": "λ̂ of link selection",
+    }
+    with style():
+        figure, axes = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.7))
+        if evidence.empty:
+            _nothing(axes[1])
+        for panel, (metric, label) in zip(axes, panels.items(), strict=True):
+            for loss, own in evidence.groupby("loss", sort=False):
+                colour = LOSS_COLOURS[str(loss)]
+                for _, run in own.sort_values("stage").groupby("seed"):
+                    panel.plot(run["stage"], run[metric], color=colour, lw=0.6, alpha=0.5)
+                mean = own.groupby("stage")[metric].mean()
+                panel.plot(mean.index, mean, "-o", ms=4, color=colour, label=LOSS_NAMES[str(loss)])
+            if metric in ready:
+                panel.axhline(
+                    ready[metric], color=DATA_COLOUR, ls="-.", lw=1, label="all-MiniLM-L6-v2"
+                )
+            panel.set(ylabel=label, xlim=(-0.1, 1.1))
+            panel.set_xticks([0, 0.5, 1], ["start", "middle", "end"])
+        axes[0].axhline(0, color=REFERENCE_COLOUR, lw=0.8)
+        axes[0].annotate("ξ = 0: no endpoint", (0.02, 0), xytext=(0, 3), fontsize=7,
+                         textcoords="offset points", color=DATA_COLOUR)  # fmt: skip
+        axes[0].margins(y=0.12)
+        axes[1].set_ylim(bottom=0)
+        axes[2].set_ylim(-0.03, 1.03)
+        handles, labels = axes[0].get_legend_handles_labels()
+        if handles:
+            figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=7.5)
+    return figure
+
+
+def _nothing(axes: Axes) -> None:
+    axes.text(
+        0.5, 0.5, "not run yet", transform=axes.transAxes, ha="center", color=REFERENCE_COLOUR
+    )
+
+
+def _colour(method: str) -> str:
+    """A method that only chooses another temperature has its loss's colour."""
+    return LOSS_COLOURS.get(method) or LOSS_COLOURS.get(method.split("-")[0], DATA_COLOUR)
+
+
+def _interval(
+    axes: Axes, x: float, interval: Interval, colour: str, *, filled: bool = True
+) -> None:
+    spread = 0.0 if np.isnan(interval.low) else interval.half_width
+    face = colour if filled else "white"
+    axes.errorbar(x, interval.mean, spread, fmt="o", ms=4.5, color=colour, mfc=face, capsize=2)
+
+
+def _method_ticks(axes: Axes, methods: Sequence[str], names: Mapping[str, str]) -> None:
+    axes.set_xticks(range(len(methods)), [names[m] for m in methods], fontsize=7)
+    axes.set_xlim(-0.5, max(len(methods), 1) - 0.5)
+    if not methods:
+        _nothing(axes)
+    axes.grid(visible=False, axis="x")
+
+
+def _levels(axes: Axes, best: BySeed, methods: Sequence[str]) -> None:
+    for seed in sorted({seed for values in best.values() for seed in values}):
+        line = [best[m].get(seed, np.nan) for m in methods]
+        axes.plot(range(len(methods)), line, color=REFERENCE_COLOUR, lw=0.7, zorder=1)
+    for x, method in enumerate(methods):
+        values = list(best[method].values())
+        axes.plot([x] * len(values), values, "o", ms=3, color=_colour(method), alpha=0.6)
+        _interval(axes, x + 0.2, t_interval(values), _colour(method))
+
+
+def _reported(axes: Axes, reported: Mapping[str, tuple[float, float]], simcse: float) -> None:
+    for x, (loss, (mean, half)) in enumerate(reported.items()):
+        axes.errorbar(x, mean, half, fmt="s", ms=5, color=LOSS_COLOURS[loss], capsize=3)
+    axes.axhline(simcse, color=DATA_COLOUR, lw=1, ls=":")
+    axes.annotate(
+        f"SimCSE's\nown {simcse:.2f}", (0.0, simcse), xytext=(0, 3), textcoords="offset points",
+        fontsize=7, color=DATA_COLOUR, ha="center",
+    )  # fmt: skip
+    axes.set_xticks(range(len(reported)), [LOSS_NAMES[loss].split(" ")[0] for loss in reported])
+    axes.set_xlim(-0.6, len(reported) - 0.4)
+    axes.tick_params(axis="x", labelsize=7)
+    axes.set_title("Paper: BERT-base")
+
+
+def _gains(axes: Axes, best: BySeed, last: BySeed, methods: Sequence[str], baseline: str) -> None:
+    for x, method in enumerate(methods):
+        for shift, table, filled in ((-0.13, best, True), (0.13, last, False)):
+            if not (method in table and baseline in table):
+                continue
+            if not table[method].keys() & table[baseline].keys():
+                continue
+            pair = paired_difference(table[method], table[baseline])
+            each = [table[method][s] - table[baseline][s] for s in pair.seeds]
+            axes.plot([x + shift] * len(each), each, ".", ms=3.5, color=REFERENCE_COLOUR, zorder=1)
+            _interval(axes, x + shift + 0.06, pair.interval, _colour(method), filled=filled)
+    axes.axhline(0, color=DATA_COLOUR, lw=0.8)

@@ -1,0 +1,198 @@
+"""Sentences to train on, by name: built in, from a file, or from the hub.
+
+| name | sentences | needs |
+|---|---|---|
+| ``grammar`` | of a small generative grammar (:mod:`.grammar`) | nothing |
+| ``wordnet`` | WordNet's glosses, about 117,000 | Debian's ``wordnet-base`` |
+| ``file:PATH`` | a UTF-8 text file, one a line | the file |
+| ``wiki`` | SimCSE's 10⁶ from Wikipedia | ``wiki1m_for_simcse.txt`` in the data folder |
+| ``hub:DATASET[:COLUMN]`` | a column of a data set's ``train`` split | ``datasets``, a network |
+
+A corpus streams: going through it twice reads it twice, and a file of any length needs the memory
+of one line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from ..diagnostics.sentences import WORDNET, MissingPackageError
+from ..places import data_folder
+from . import grammar
+from .hub import hub_rows
+
+#: Sentences of the grammar without a limit.
+GRAMMAR_SIZE = 2048
+#: SimCSE's training file (Gao et al. 2021).
+WIKI_FILE = "wiki1m_for_simcse.txt"
+#: How the names of corpora look, for messages.
+NAMES = "grammar, wordnet, wiki, file:PATH, hub:DATASET[:COLUMN]"
+WORDNET_PARTS = ("noun", "verb", "adj", "adv")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sentences in a fixed order.
+
+    Attributes:
+        name: as given to :func:`load_corpus`.
+        opened: gives a new iterator over the sentences.
+        size: number of sentences.
+        digest: SHA-256 of the sentences, each ended by a newline, in UTF-8.
+    """
+
+    name: str
+    opened: Callable[[], Iterator[str]] = field(repr=False, compare=False)
+    size: int
+    digest: str
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[str]:
+        return self.opened()
+
+    def content_hash(self) -> str:
+        """SHA-256 of the sentences in their order; equal for equal text wherever it came from."""
+        return self.digest
+
+
+def load_corpus(name: str, *, limit: int = 0, root: Path | str | None = None) -> Corpus:
+    """Open a corpus, check it and count it; one pass over its sentences.
+
+    Args:
+        name: see the head of this module.
+        limit: use the first so many sentences; 0 is all of them, and 2,048 of the grammar, which
+            has as many as are asked for.
+        root: folder of data sets, for ``wiki``; default :func:`weince_lib.places.data_folder`.
+
+    Raises:
+        ValueError: for an unknown name, a negative limit, an empty corpus, a blank line, or bytes
+            that are not UTF-8, with the line's number.
+        FileNotFoundError: for a file that is not there, with where to get it.
+        MissingPackageError: without WordNet's files or the ``datasets`` package.
+        ConnectionError: for a hub that cannot be reached, with what to do offline.
+    """
+    if limit < 0:
+        raise ValueError(f"limit = {limit}: use 0 for all sentences, or a number of them")
+    kind, _, rest = name.partition(":")
+    if name == "grammar":
+        count = limit or GRAMMAR_SIZE
+        return _counted(name, lambda: grammar.sentences(count))
+    if name == "wordnet":
+        glosses = tuple(islice(wordnet_glosses(), limit or None))
+        return _counted(name, lambda: iter(glosses))
+    if name == "wiki":
+        path = (data_folder() if root is None else Path(root)) / WIKI_FILE
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{path} is missing; get {WIKI_FILE} from the data set "
+                "princeton-nlp/datasets-for-simcse on the Hugging Face hub and put it there, or "
+                "name the folder it lies in with WEINCE_DATA"
+            )
+        return _from_file(name, path, limit)
+    if kind == "file" and rest:
+        return _from_file(name, Path(rest).expanduser(), limit)
+    if kind == "hub" and rest:
+        # A column cannot hold a slash, so that a colon in a local folder's name does no harm.
+        dataset, _, column = rest.rpartition(":") if ":" in rest else (rest, "", "")
+        rows = hub_rows(dataset, "train")
+        texts = rows[rows.text_column(column)]
+        return _counted(name, lambda: _strings(name, islice(texts, limit or None)))
+    raise ValueError(f"unknown corpus {name!r}; known: {NAMES}")
+
+
+def wordnet_glosses(folder: Path | str = WORDNET) -> Iterator[str]:
+    """Definitions of WordNet's synsets without their examples, each once, in the files' order.
+
+    Args:
+        folder: holds ``data.noun``, ``data.verb``, ``data.adj`` and ``data.adv``.
+
+    Raises:
+        MissingPackageError: if one of the files is not there.
+    """
+    seen: set[str] = set()
+    for part in WORDNET_PARTS:
+        path = Path(folder) / f"data.{part}"
+        if not path.is_file():
+            raise MissingPackageError(
+                f"{path} is missing; it comes with Debian's wordnet-base: apt install wordnet-base"
+            )
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                # The licence at the head of each file is indented; a synset's text follows a bar.
+                gloss = line.partition(" | ")[2].partition('; "')[0].strip()
+                if not line.startswith(" ") and gloss and gloss not in seen:
+                    seen.add(gloss)
+                    yield gloss
+
+
+def file_sentences(path: Path, limit: int = 0) -> Iterator[str]:
+    """The lines of a UTF-8 file without the white space around them, one at a time.
+
+    Args:
+        path: the file; a line ends in LF or CR LF.
+        limit: stop after so many lines; 0 reads all.
+
+    Raises:
+        FileNotFoundError: if it is not there.
+        ValueError: for a blank line or one that is not UTF-8, with its number.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path} is not a file; a corpus is UTF-8 text, one sentence a line"
+        )
+    with path.open("rb") as lines:
+        for number, raw in enumerate(islice(lines, limit or None), 1):
+            try:
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{path}, line {number}: byte {error.start + 1} of the line is not UTF-8 "
+                    f"(0x{raw[error.start]:02x}); convert the file, for example with iconv"
+                ) from error
+            if not text:
+                raise ValueError(f"{path}, line {number} is blank; remove blank lines")
+            yield text
+
+
+def _from_file(name: str, path: Path, limit: int) -> Corpus:
+    path = path.absolute()
+    checked = _stamp(path)
+
+    def opened() -> Iterator[str]:
+        # Length and hash were taken from the file as it was then.
+        if _stamp(path) != checked:
+            raise ValueError(f"{path} has changed since it was opened; load the corpus again")
+        yield from file_sentences(path, limit)
+
+    return _counted(name, opened)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    if not path.is_file():
+        return (0, 0)
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def _counted(name: str, opened: Callable[[], Iterator[str]]) -> Corpus:
+    digest, size = hashlib.sha256(), 0
+    for text in opened():
+        digest.update(text.encode() + b"\n")
+        size += 1
+    if not size:
+        raise ValueError(f"corpus {name!r} is empty; it needs at least one sentence")
+    return Corpus(name, opened, size, digest.hexdigest())
+
+
+def _strings(name: str, values: Iterable[object]) -> Iterator[str]:
+    for number, value in enumerate(values, 1):
+        text = value.strip() if isinstance(value, str) else ""
+        if not text:
+            raise ValueError(f"corpus {name!r}, row {number} is {value!r}; drop rows without text")
+        yield text
