@@ -3,7 +3,7 @@
 
 # %% [markdown] tags=["header"]
 # **Paper:** section 4.1, Appendix F \
-# **Time:** `quick` not measured (one core); `cpu` an hour or two; `paper` hours on a GPU \
+# **Time:** `quick` a minute (one core); `cpu` an hour or two; `paper` hours on a GPU \
 # **Library:** [vision](../weince_lib/vision/__init__.py)
 #
 # [← 05 · The WEINCE loss, step by step](05_weince_loss.ipynb) | [Contents](00_overview.ipynb) | [08 · Does the similarity tail have an endpoint? →](08_tail_evidence.ipynb)

@@ -3,7 +3,7 @@
 
 # %% [markdown] tags=["header"]
 # **Paper:** section 4.1, Tables 2, 3, 6 and 7, Appendix F \
-# **Time:** `quick` not measured (one core) \
+# **Time:** `quick` seconds (one core) \
 # **Claims:** [24 of the paper's](../paper/claims.toml)
 #
 # [← 10 · Does the loss push where positives lose?](10_gradient_allocation.ipynb) | [Contents](00_overview.ipynb)

@@ -179,7 +179,7 @@ def test_a_source_without_a_title_is_named(companion):
 def test_a_profile_that_does_not_exist_is_named(companion):
     toml = companion / "paper" / "reading.toml"
     toml.write_text(toml.read_text().replace("cpu =", "laptop ="))
-    with pytest.raises(NotebookError, match="no profile.*laptop"):
+    with pytest.raises(NotebookError, match=r"no profile.*laptop"):
         reading.header("01_first")
 
 
@@ -192,7 +192,13 @@ def test_a_misspelt_field_is_named(companion):
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(3, "seconds"), (30, "half a minute"), (60, "a minute"), (100, "2 minutes"), (290, "5 minutes")],
+    [
+        (3, "seconds"),
+        (30, "half a minute"),
+        (60, "a minute"),
+        (100, "2 minutes"),
+        (290, "5 minutes"),
+    ],
 )
 def test_durations_are_told_in_words(seconds, words):
     assert reading.spell(seconds) == words

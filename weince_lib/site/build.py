@@ -14,6 +14,7 @@ from typing import Any
 from ..experiments import notebooks, paths
 from ..experiments.claims import Decision, decide_all
 from ..experiments.notebooks import NotebookError
+from ..experiments.reading import OVERVIEW
 from . import check, claims_page, library_pages, notebook_pages
 
 #: What the extra ``site`` brings, by the name it is imported under.
@@ -21,6 +22,7 @@ NEEDED = ("sphinx", "myst_nb", "furo", "sphinx_copybutton", "mathjax")
 #: The parts of MathJax that the pages use: the program, what it loads by itself, its fonts.
 MATHJAX = ("tex-chtml.js", "input/tex/extensions", "output/chtml/fonts/woff-v2")
 STATIC = Path(__file__).with_name("static")
+FRONT_PAGE = Path(__file__).with_name("front_page.md")
 TITLE = "WEINCE companion"
 #: Of the integrations' libraries only names are needed.
 MOCKED = [
@@ -52,7 +54,8 @@ def build(output: Path | None = None) -> Path:
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise ImportError(
-            f"the site needs {', '.join(missing)}; install them with: pip install 'weince-lib[site]'"
+            f"the site needs {', '.join(missing)}; install them with: "
+            "pip install 'weince-lib[site]'"
         )
     target = (output or paths.runs() / "site").absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +106,6 @@ def settings() -> dict[str, Any]:
             "sphinx.ext.autodoc",
             "sphinx.ext.mathjax",
             "sphinx.ext.napoleon",
-            "sphinx.ext.viewcode",
             "sphinx_copybutton",
         ],
         "exclude_patterns": [],
@@ -135,7 +137,7 @@ def settings() -> dict[str, Any]:
         "html_show_sourcelink": False,
         "pygments_style": "a11y-high-contrast-light",
         "pygments_dark_style": "a11y-high-contrast-dark",
-        "copybutton_selector": "div.cell_input pre, div.highlight-bash pre, div.highlight-python pre",
+        "copybutton_selector": "div.cell_input pre, div.highlight-python pre",
     }
 
 
@@ -176,53 +178,11 @@ def _copy_mathjax(target: Path) -> None:
 
 
 def _front_page(decisions: Sequence[Decision], rooms: Sequence[str], pdf: bool) -> str:
-    numbered = "\n".join(f"notebooks/{name}" for name in notebooks.names())
+    pages = {name: f"notebooks/{name}" for name in notebooks.names()}
+    pages[OVERVIEW] = f"00 · Overview <{pages[OVERVIEW]}>"
+    numbered = "\n".join(pages.values())
     library = "\n".join(f"library/{room}" for room in ["weince_lib", *rooms])
     document = "\n- {download}`companion.pdf`: the companion as one document." if pdf else ""
-    return FRONT_PAGE.format(
+    return FRONT_PAGE.read_text(encoding="utf-8").format(
         tally=claims_page.tally(decisions), notebooks=numbered, library=library, pdf=document
     )
-
-
-FRONT_PAGE = r"""# WEINCE companion
-
-A companion you can run to the paper **When Softmax Fails at the Top: Extreme-Value Corrections for InfoNCE**.
-
-```{{image}} coordinates.png
-:alt: Left, the logit of a candidate against its cosine, for blend weights from InfoNCE (a straight line) to the Weibull link, which bends upwards near cosine 1. Right, its slope, constant for InfoNCE and growing without bound for the others.
-:width: 661px
-```
-
-InfoNCE scores a candidate by $s/\tau$ however close it is to the cap at cosine 1. WEINCE lets each anchor's own
-hardest negatives say whether they behave as if there were an endpoint, and blends in $-\hat\beta\log(1-s)$ where they do.
-
-- [Start reading](notebooks/00_overview.ipynb): the notebooks in the paper's order, each with its code, its figures and an answer.
-- [The loss, step by step](notebooks/05_weince_loss.ipynb): Algorithm 1 on a real batch.
-- [The paper's claims](claims.md): what the paper says, what we measured, the verdict.
-- [The library](library/weince_lib.rst): `pip install -e .`, then `from weince_lib import WEINCELoss`.{pdf}
-
-{tally}
-
-Long code is folded; the button at the top of a notebook hides the rest of it, for who wants the argument alone.
-
-```{{toctree}}
-:hidden:
-:caption: Notebooks
-
-{notebooks}
-```
-
-```{{toctree}}
-:hidden:
-:caption: Evidence
-
-claims
-```
-
-```{{toctree}}
-:hidden:
-:caption: Library
-
-{library}
-```
-"""

@@ -1,4 +1,4 @@
-"""Checks on a built site: links and anchors, what pages load, what they weigh, who can read them."""
+"""Checks on a built site: links and anchors, what pages load and weigh, texts of images."""
 
 from __future__ import annotations
 
@@ -115,9 +115,10 @@ def broken_links(folder: Path) -> list[str]:
             where = path.relative_to(root)
             if not target.is_relative_to(root) or not target.is_file():
                 found.append(f"{where}: link to {link}, which is not there")
-            elif parts.fragment and target in pages:
-                if unquote(parts.fragment) not in pages[target].anchors:
-                    found.append(f"{where}: link to {link}, which has no such anchor")
+                continue
+            known = pages[target].anchors if target in pages else {unquote(parts.fragment)}
+            if parts.fragment and unquote(parts.fragment) not in known:
+                found.append(f"{where}: link to {link}, which has no such anchor")
     return found
 
 

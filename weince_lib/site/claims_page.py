@@ -44,9 +44,9 @@ def claims_page(decisions: Sequence[Decision]) -> str:
     """
     parts = [
         "# The paper's claims",
-        "Each claim is told in our own words, with the paper's number, ours with its 95 % interval, "
-        "and a rule that decides. A verdict is about the data set, encoder and seeds named beside "
-        "it, never about more.",
+        "Each claim is told in our own words, with the paper's number, ours with its 95 % "
+        "interval, and a verdict by a stated rule. A verdict is about the data "
+        "set, encoder and seeds named beside it, never about more.",
         tally(decisions),
         "## By notebook",
     ]

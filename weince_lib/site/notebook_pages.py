@@ -14,7 +14,7 @@ from pathlib import Path
 
 import nbformat
 
-from ..experiments import notebooks, paths
+from ..experiments import paths
 from ..experiments.claims import Decision
 from ..experiments.notebooks import NotebookError
 from .claims_page import VERDICT_MARKS, anchor
