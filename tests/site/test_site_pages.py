@@ -1,16 +1,28 @@
 """What goes into the site: notebooks, claims and reference pages, before they are rendered."""
 
 import base64
+import re
 
 import nbformat
 import pytest
+from click.testing import CliRunner
 
+from weince_lib.cli import main
 from weince_lib.experiments import decide_all, notebooks
 from weince_lib.experiments.notebooks import NotebookError
-from weince_lib.site import claims_page, library_pages, notebook_pages
+from weince_lib.site import builder, claims_page, library_pages, notebook_pages
 
 #: The head of a PNG file 1,322 pixels wide; nothing reads further.
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x05\x2a\x00\x00").decode()
+
+CLAIM = """
+[[claim]]
+id = "it-holds"
+label = "Theorem 2"
+section = "2"
+notebook = "01_tiny"
+statement = "It holds."
+"""
 
 
 @pytest.fixture
@@ -154,3 +166,35 @@ def test_reference_documents_nothing_twice():
             x for x in library_pages.library_page(room).splitlines() if x.startswith(".. auto")
         ]
         assert len(set(lines)) == len(lines)
+
+
+@pytest.fixture
+def unexecuted(companion):
+    """A companion whose one notebook has not run, and a site that was built before."""
+    source = '# %% [markdown]\n# # 01 · Tiny\n\n# %% tags=["parameters"]\nseed = 1\n'
+    (companion / "notebooks" / "source" / "01_tiny.py").write_text(source)
+    save(companion, code("seed = 1", count=None))
+    (companion / "paper" / "reported").mkdir(parents=True)
+    (companion / "paper" / "claims.toml").write_text(CLAIM)
+    (companion / "paper" / "reported" / "reported.csv").write_text("table,loss,value,ci95\n")
+    (companion / "runs" / "site").mkdir(parents=True)
+    (companion / "runs" / "site" / "index.html").write_text("the old one")
+    return companion
+
+
+def test_command_names_an_unexecuted_notebook_and_keeps_the_old_site(unexecuted, monkeypatch):
+    for name in ("RUNS", "RESULTS"):
+        monkeypatch.delenv(f"WEINCE_{name}", raising=False)
+    done = CliRunner().invoke(main, ["site"])
+    assert done.exit_code == 1
+    assert re.search(r"^Error: notebooks/01_tiny\.ipynb: 1 of 1 code cells", done.output)
+    assert len(done.output.strip().splitlines()) == 1
+    assert (unexecuted / "runs" / "site" / "index.html").read_text() == "the old one"
+    assert [path.name for path in (unexecuted / "runs").iterdir()] == ["site"]
+
+
+def test_command_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(builder, "NEEDED", ("json", "no_such_package"))
+    done = CliRunner().invoke(main, ["site"])
+    assert done.exit_code == 1
+    assert "needs no_such_package; install them with: pip install" in done.output

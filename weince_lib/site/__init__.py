@@ -4,7 +4,7 @@ Needs the extra ``site`` (Sphinx, MyST-NB, the furo theme and MathJax's files). 
 nothing from outside: a folder on any file server, or on a memory stick, is enough.
 """
 
-from .build import build
+from .builder import build
 from .check import Weight, broken_links, loads_from_outside, page_weights, undescribed_images
 
 __all__ = [
