@@ -82,6 +82,7 @@ def test_reference_documents_the_loss(built):
 def test_in_a_browser_nothing_fails_and_readers_find_their_way(built):
     with launched() as browser, served(built) as address:
         context = browser.new_context(viewport={"width": 1200, "height": 900})
+        context.set_default_timeout(120_000)
         page = context.new_page()
         asked, trouble = [], []
         page.on("request", lambda request: asked.append(request.url))

@@ -131,6 +131,7 @@ def settings() -> dict[str, Any]:
         "html_theme": "furo",
         "html_title": TITLE,
         "html_static_path": ["_static"],
+        "html_favicon": "_static/icon.svg",
         "html_css_files": ["companion.css"],
         "html_js_files": [("companion.js", {"defer": "defer"})],
         "html_copy_source": False,

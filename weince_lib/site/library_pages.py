@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ..experiments import paths
 
-#: Not for import: the command line, and this.
-NO_ROOMS = {"cli", "site"}
+#: Not for a reader's import: the command line, this, and a helper for whole files.
+NO_ROOMS = {"cli", "files", "site"}
 
 
 def rooms() -> list[str]:
