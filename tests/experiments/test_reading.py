@@ -98,7 +98,7 @@ def test_header_goes_below_the_title_and_takes_the_place_of_the_authors_line():
     assert title == "[markdown]\n# # 01 · First\n\n"
     assert header.startswith('[markdown] tags=["header"]\n# **Paper:**')
     assert intro == "[markdown]\n# Why it matters.\n\n"
-    assert "*Paper:" not in text
+    assert "*Paper: section 2.*" not in text
 
 
 def test_generated_cells_settle():
