@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import re
 import shutil
 import tempfile
 import tomllib
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -49,7 +51,7 @@ def build(output: Path | None = None) -> Path:
     Raises:
         ImportError: if the extra ``site`` is not installed.
         NotebookError: naming a notebook that is not executed or a figure without a caption; or
-            listing links that lead nowhere, pages that load from outside, or Sphinx's warnings.
+            listing links that lead nowhere and pages that load from outside.
     """
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
@@ -62,8 +64,10 @@ def build(output: Path | None = None) -> Path:
     with tempfile.TemporaryDirectory(prefix=".site-", dir=target.parent) as work:
         source, pages = Path(work, "source"), Path(work, "pages")
         stage(source)
-        warnings = _render(source, pages, Path(work, "doctrees"))
-        faults = [*warnings, *check.broken_links(pages), *check.loads_from_outside(pages)]
+        heard = _render(source, pages, Path(work, "doctrees"))
+        if heard:
+            warnings.warn("Sphinx says:\n" + "\n".join(heard), stacklevel=2)
+        faults = [*check.broken_links(pages), *check.loads_from_outside(pages)]
         if faults:
             raise NotebookError("the site was not built:\n" + "\n".join(faults))
         if target.exists():
@@ -160,11 +164,18 @@ def _render(source: Path, pages: Path, doctrees: Path) -> list[str]:
             warning=heard,
             freshenv=True,
         )
+        app.connect("autodoc-process-docstring", _keep_bars, priority=400)
         app.build()
     for rest in (".buildinfo", "objects.inv"):
         (pages / rest).unlink(missing_ok=True)
     lines = [line.strip() for line in heard.getvalue().splitlines() if line.strip()]
     return [line.replace(f"{source}/", "") for line in lines]
+
+
+def _keep_bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Absolute values in docstrings stay what they are: to Sphinx, bars mean a substitution."""
+    for i, line in enumerate(lines):
+        lines[i] = re.sub(r"``[^`]*``|\|", lambda m: "\\|" if m[0] == "|" else m[0], line)
 
 
 def _copy_mathjax(target: Path) -> None:
