@@ -81,8 +81,10 @@ def sharp_in_notebooks() -> None:
     from matplotlib_inline.backend_inline import set_matplotlib_formats
     from matplotlib_inline.config import InlineBackend
 
-    if InlineBackend.instance(parent=shell).figure_formats == {"png"}:
-        set_matplotlib_formats("retina")
+    backend = InlineBackend.instance(parent=shell)
+    if backend.figure_formats == {"png"}:
+        backend.figure_formats = {"retina"}  # for a backend that is set up later
+        set_matplotlib_formats("retina")  # for one that is already
 
 
 @contextmanager
