@@ -141,7 +141,6 @@ def settings() -> dict[str, Any]:
         "html_copy_source": False,
         "html_show_sourcelink": False,
         "pygments_style": "a11y-high-contrast-light",
-        "pygments_dark_style": "a11y-high-contrast-dark",
         "copybutton_selector": "div.cell_input pre, div.highlight-python pre",
     }
 

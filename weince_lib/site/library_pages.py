@@ -7,6 +7,7 @@ What to document is read from the source, without importing anything: the names 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -40,7 +41,10 @@ def library_page(room: str) -> str:
     offered = {n: kinds.get(n, "data") for n in exported(folder / "__init__.py")}
     offered = {name: kind for name, kind in offered.items() if kind != "data"}
     if offered:
-        parts += [_heading("What it offers", "-"), _documented(module, offered)]
+        documented = _documented(module, offered)
+        if not room:  # what the package offers is at home in its rooms, where the index leads
+            documented = re.sub(r"(?m)^(\.\. auto.*)$", r"\1\n   :no-index:", documented)
+        parts += [_heading("What it offers", "-"), documented]
     if room:
         parts += [_submodule(file, module, offered) for file in files]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -84,7 +88,11 @@ def _submodule(file: Path, package: str, offered: Mapping[str, str]) -> str:
     names = {name: kind for name, kind in defined(file).items() if name not in offered}
     if not names:
         return ""
-    head = [_heading(module.removeprefix(f"{package}."), "-"), f".. automodule:: {module}"]
+    # Some files are named like the function in them; only one of the two goes into the index.
+    head = [
+        _heading(module.removeprefix(f"{package}."), "-"),
+        f".. automodule:: {module}\n   :no-index:",
+    ]
     return "\n\n".join([*head, _documented(module, names)])
 
 
