@@ -16,7 +16,7 @@ TESTED := $(CURDIR)/runs/test
 READERS := 00_overview 11_tables
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test lint notebooks lab lock clean
+.PHONY: help reproduce test lint notebooks lab site lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,9 +51,13 @@ notebooks: $(READY)  ## rebuild notebooks/, figures/ and paper/results/ in the q
 	$(BIN)/weince notebooks $(filter-out $(READERS),$(basename $(notdir $(wildcard notebooks/source/*.py))))
 	$(BIN)/weince collect --fresh --profile quick
 	$(BIN)/weince notebooks $(READERS)
+	$(BIN)/weince notebooks --headers
 
 lab: $(READY)  ## open the companion in JupyterLab; PORT=9000 chooses a port
 	$(BIN)/weince lab 00_overview $(if $(PORT),--port $(PORT)) $(LAB_OPTIONS)
+
+site: $(READY)  ## build the static site under runs/site from the executed notebooks
+	$(BIN)/weince site
 
 lock: $(READY)  ## write the installed versions to constraints.txt
 	$(BIN)/weince lock

@@ -72,11 +72,16 @@ def run(notebook: str, given: Sequence[tuple[str, str]], output: Path | None, ti
 
 
 @main.command("notebooks")
+@click.option("--headers", is_flag=True, help="Only renew headers and contents; execute nothing.")
 @click.argument("only", nargs=-1)
-def rebuild(only: Sequence[str]) -> None:
+def rebuild(headers: bool, only: Sequence[str]) -> None:
     """Rebuild the committed notebooks (all, or ONLY these), executed in the quick profile."""
-    from .experiments import notebooks
+    from .experiments import notebooks, reading
 
+    if headers:
+        for name in reading.update([notebooks.source_path(n).stem for n in only]):
+            click.echo(name)
+        return
     for name in [notebooks.source_path(n).stem for n in only] or notebooks.names():
         try:
             click.echo(notebooks.execute_reference(name))
@@ -118,6 +123,18 @@ def badges(repo: str | None, ref: str, remove: bool) -> None:
         raise click.ClickException(
             f"left alone, as behind their sources: {names}; now run: weince notebooks {names}"
         )
+
+
+@main.command()
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="By default runs/site.")
+def site(output: Path | None) -> None:
+    """Build the static site from the executed notebooks, the claims and the docstrings."""
+    from .site import build
+
+    try:
+        click.echo(build(output))
+    except ImportError as error:
+        raise click.ClickException(str(error)) from error
 
 
 @main.command()

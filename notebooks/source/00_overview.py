@@ -1,6 +1,13 @@
 # %% [markdown]
 # # When Softmax Fails at the Top: the companion
+
+# %% [markdown] tags=["header"]
+# **Paper:** the whole paper \
+# **Time:** `quick` seconds (one core)
 #
+# [01 · InfoNCE is the likelihood of a choice →](01_plackett_luce.ipynb)
+
+# %% [markdown]
 # InfoNCE's softmax is the likelihood of a choice: the positive wins against the negatives when noise is
 # Gumbel. Cosine similarity ends at 1, and near an endpoint extreme-value theory calls for another noise and
 # another coordinate, $-\log(1-s)$. **WEINCE** blends the two, anchor by anchor, by what the batch's own tail
@@ -44,22 +51,24 @@ plt.show()
 # link (1), at $\tau = 0.5$, $\hat\beta = 2$. Right: its slope. InfoNCE pushes a candidate at cosine 0.999 no
 # harder than one at 0.*
 #
-# ## Map
-#
-# | notebook | paper | what runs there | quick profile, two cores |
+# ## Contents
+
+# %% [markdown] tags=["contents"]
+# | notebook | paper | what runs there | quick profile |
 # |---|---|---|---|
-# | [01_plackett_luce](01_plackett_luce.ipynb) | §2.1 | softmax from Gumbel noise; InfoNCE as the likelihood of a choice; scores recovered from winners and rankings | half a minute |
-# | [02_extreme_values](02_extreme_values.ipynb) | §2.2.1, App. A | three limits for maxima and how fast; candidates that are not alike; the sphere | a minute, after four runs of 06 |
-# | [03_link_functions](03_link_functions.ipynb) | §2.2.2–2.2.3, Table 1, App. B, C.3 | the link of each tail, exactly; what a wrong one costs at every temperature | a minute |
-# | [04_misspecification](04_misspecification.ipynb) | App. C.1, Figure 5 | the noise floor of a wrong link; intervals that know about it | a minute, after one run of 06 |
-# | [05_weince_loss](05_weince_loss.ipynb) | §3, Algorithm 1 | the loss step by step on a real batch; both limits; gradient; can the evidence say no? | two minutes |
-# | [06_train_vision](06_train_vision.ipynb) | §4.1, App. F | one SimCLR run from images to evaluated features; every setting a parameter | a minute |
-# | [08_tail_evidence](08_tail_evidence.ipynb) | §2.3.1, Figure 3 | peaks over threshold on frozen encoders | a minute, after four runs of 06 |
-# | [09_link_selection](09_link_selection.ipynb) | §2.3.2, App. D | softmax against blend on held-out winners; rivals without an endpoint; hard negatives | a minute, after four runs of 06 |
-# | [10_gradient_allocation](10_gradient_allocation.ipynb) | App. C.2, Figure 6 | where positives lose and where losses push, at every temperature | a minute, after four runs of 06 |
-# | [11_tables](11_tables.ipynb) | Tables 2, 3, 6, 7 | ours beside the paper's | seconds |
-#
-# Two numbers are still free: 07 is for sentences, 12 for what drives the gain.
+# | [01 · InfoNCE is the likelihood of a choice](01_plackett_luce.ipynb) | section 2.1, Equations 2.2 and 2.3 | softmax from Gumbel noise; InfoNCE as the likelihood of a choice; scores recovered from winners and rankings | half a minute |
+# | [02 · Extreme values: three limits for maxima](02_extreme_values.ipynb) | section 2.2.1, Equation 2.5, Appendix A | three limits for maxima and how fast; candidates that are not alike; the sphere | half a minute, once four encoders are trained |
+# | [03 · Which link belongs to which tail?](03_link_functions.ipynb) | sections 2.2.2 and 2.2.3, Table 1, Theorem 2.4, Appendix B and C.3, Figures 1 and 2 | the link of each tail, exactly; what a wrong one costs at every temperature | a minute |
+# | [04 · What a wrong link converges to](04_misspecification.ipynb) | section 2.2.2, Appendix C.1, Figure 5 | the noise floor of a wrong link; intervals that know about it | a minute, once one encoder is trained |
+# | [05 · The WEINCE loss, step by step](05_weince_loss.ipynb) | section 3, Equations 3.1 and 3.2, Algorithm 1, Appendix E | the loss step by step on a real batch; both limits; gradient; can the evidence say no? | half a minute, once one encoder is trained |
+# | [06 · Train an encoder](06_train_vision.ipynb) | section 4.1, Appendix F | one SimCLR run from images to evaluated features; every setting a parameter | a minute |
+# | [08 · Does the similarity tail have an endpoint?](08_tail_evidence.ipynb) | section 2.3.1, Figure 3 | peaks over threshold on frozen encoders | a minute, once four encoders are trained |
+# | [09 · Which link explains who wins?](09_link_selection.ipynb) | section 2.3.2, Figure 4, Appendix D (Tables 4 and 5, Figures 7 to 10) | softmax against blend on held-out winners; rivals without an endpoint; hard negatives | a minute, once four encoders are trained |
+# | [10 · Does the loss push where positives lose?](10_gradient_allocation.ipynb) | section 2.3.2, Appendix C.2, Figure 6 | where positives lose and where losses push, at every temperature | a minute, once four encoders are trained |
+# | [11 · Tables](11_tables.ipynb) | section 4.1, Tables 2, 3, 6 and 7, Appendix F | ours beside the paper's | seconds |
+
+# %% [markdown]
+# ## How to run it
 #
 # | profile | where | what |
 # |---|---|---|

@@ -1,8 +1,15 @@
 # %% [markdown]
 # # 01 · InfoNCE is the likelihood of a choice
+
+# %% [markdown] tags=["header"]
+# **Paper:** section 2.1, Equations 2.2 and 2.3 \
+# **Time:** `quick` half a minute (one core); `cpu` minutes \
+# **Claims:** [3 of the paper's](../paper/claims.toml) \
+# **Library:** [choice](../weince_lib/choice/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py), [links](../weince_lib/links.py), [losses](../weince_lib/losses/__init__.py)
 #
-# *Paper: section 2.1, Equations 2.2 and 2.3.*
-#
+# [← 00 · Overview](00_overview.ipynb) | [02 · Extreme values: three limits for maxima →](02_extreme_values.ipynb)
+
+# %% [markdown]
 # InfoNCE is usually introduced as a classification loss. The paper starts from another reading: each anchor
 # **chooses** one winner among its candidates, and the loss is the negative log-likelihood of that choice. A
 # likelihood comes from a model, and a model can be right or wrong. This notebook builds the model, step by step:

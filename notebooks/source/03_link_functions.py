@@ -1,8 +1,15 @@
 # %% [markdown]
 # # 03 · Which link belongs to which tail?
+
+# %% [markdown] tags=["header"]
+# **Paper:** sections 2.2.2 and 2.2.3, Table 1, Theorem 2.4, Appendix B and C.3, Figures 1 and 2 \
+# **Time:** `quick` a minute (one core); `cpu` minutes \
+# **Claims:** [14 of the paper's](../paper/claims.toml) \
+# **Library:** [choice](../weince_lib/choice/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py), [links](../weince_lib/links.py)
 #
-# *Paper: sections 2.2.2 and 2.2.3, Table 1, Theorem 2.4, Appendix B and C.3, Figures 1 and 2.*
-#
+# [← 02 · Extreme values: three limits for maxima](02_extreme_values.ipynb) | [Contents](00_overview.ipynb) | [04 · What a wrong link converges to →](04_misspecification.ipynb)
+
+# %% [markdown]
 # [01_plackett_luce](01_plackett_luce.ipynb) showed that InfoNCE is the likelihood of a choice if the noise is Gumbel and
 # is added to the score. Both are assumptions. What does another law of utilities give? With few candidates,
 # anything. With many, the winner is decided in the upper tail, and tails come in three kinds only: heavy (Fréchet),

@@ -1,8 +1,15 @@
 # %% [markdown]
 # # 04 · What a wrong link converges to
+
+# %% [markdown] tags=["header"]
+# **Paper:** section 2.2.2, Appendix C.1, Figure 5 \
+# **Time:** `quick` a minute, once one encoder is trained (one core); `cpu` minutes \
+# **Claims:** [4 of the paper's](../paper/claims.toml) \
+# **Library:** [choice](../weince_lib/choice/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py)
 #
-# *Paper: section 2.2.2, Appendix C.1, Figure 5.*
-#
+# [← 03 · Which link belongs to which tail?](03_link_functions.ipynb) | [Contents](00_overview.ipynb) | [05 · The WEINCE loss, step by step →](05_weince_loss.ipynb)
+
+# %% [markdown]
 # A link turns scores into the probability that a candidate wins. Suppose we fit the wrong one. With more and
 # more winners the estimate settles down, its error bars shrink, and nothing looks broken. But it settles on
 # **the wrong number**. This notebook shows on which number, how fast, what the usual error bars are worth, and

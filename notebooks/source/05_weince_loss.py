@@ -1,8 +1,15 @@
 # %% [markdown]
 # # 05 · The WEINCE loss, step by step
+
+# %% [markdown] tags=["header"]
+# **Paper:** section 3, Equations 3.1 and 3.2, Algorithm 1, Appendix E \
+# **Time:** `quick` half a minute, once one encoder is trained (one core) \
+# **Claims:** [12 of the paper's](../paper/claims.toml) \
+# **Library:** [diagnostics](../weince_lib/diagnostics/__init__.py), [losses](../weince_lib/losses/__init__.py), [vision](../weince_lib/vision/__init__.py)
 #
-# *Paper: section 3, Algorithm 1, Appendix E.*
-#
+# [← 04 · What a wrong link converges to](04_misspecification.ipynb) | [Contents](00_overview.ipynb) | [06 · Train an encoder →](06_train_vision.ipynb)
+
+# %% [markdown]
 # InfoNCE scores a candidate by $s/\tau$, whatever its distance from the cap at cosine 1. WEINCE asks each
 # anchor's own hardest negatives whether they behave as if there were an endpoint at 1, and blends in the
 # coordinate that extreme-value theory prescribes for that case, $-\log(1-s)$.

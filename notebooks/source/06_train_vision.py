@@ -1,8 +1,14 @@
 # %% [markdown]
 # # 06 · Train an encoder
+
+# %% [markdown] tags=["header"]
+# **Paper:** section 4.1, Appendix F \
+# **Time:** `quick` a minute (one core); `cpu` an hour or two; `paper` hours on a GPU \
+# **Library:** [vision](../weince_lib/vision/__init__.py)
 #
-# *Paper: section 4.1, Appendix F.*
-#
+# [← 05 · The WEINCE loss, step by step](05_weince_loss.ipynb) | [Contents](00_overview.ipynb) | [08 · Does the similarity tail have an endpoint? →](08_tail_evidence.ipynb)
+
+# %% [markdown]
 # One run, from images to evaluated features: SimCLR with InfoNCE or WEINCE, the encoder frozen, then a
 # linear probe and nearest neighbours on its features. **Every setting is a parameter**, so the same notebook
 # runs in seconds on two cores and for days on GPUs:
@@ -134,6 +140,8 @@ plots.view_pairs(images.images[:12], views)
 plt.show()
 
 # %% [markdown]
+# *One column an image: as it is, and the two views of it that make a positive pair.*
+#
 # ## Train, freeze, evaluate
 #
 # Adam on batches of $N$ pairs; checkpoint after every epoch. Afterwards the encoder is frozen and its
@@ -160,6 +168,10 @@ if profile == "colab" and config.dataset in SHAPES:
 record = run_vision(config, profile=profile)
 plots.training_history(record.details["history"], config.label)
 plt.show()
+
+# %% [markdown]
+# *The training loss falls, epoch by epoch. For WEINCE, two panels more: the mean blend weight $\lambda$ and
+# the median tail index $\hat\beta$ of a batch's anchors.*
 
 # %% tags=["nbval-ignore-output"]
 names = {

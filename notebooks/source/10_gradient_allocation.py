@@ -1,8 +1,15 @@
 # %% [markdown]
 # # 10 · Does the loss push where positives lose?
+
+# %% [markdown] tags=["header"]
+# **Paper:** section 2.3.2, Appendix C.2, Figure 6 \
+# **Time:** `quick` a minute, once four encoders are trained (one core); `cpu` minutes \
+# **Claims:** [4 of the paper's](../paper/claims.toml) \
+# **Library:** [diagnostics](../weince_lib/diagnostics/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py)
 #
-# *Paper: section 2.3.2 and Appendix C.2, Figure 6.*
-#
+# [← 09 · Which link explains who wins?](09_link_selection.ipynb) | [Contents](00_overview.ipynb) | [11 · Tables →](11_tables.ipynb)
+
+# %% [markdown]
 # A contrastive loss pushes negatives away from the anchor. Which ones? The paper compares two things over the cosine of the
 # negative: **risk**, how often a negative there beats the positive, and **gradient**, how much of the loss's push lands
 # there. It finds that InfoNCE spreads its gradient over harmless negatives and that the pure shortfall loss (Weibit)

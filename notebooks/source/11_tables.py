@@ -1,8 +1,14 @@
 # %% [markdown]
 # # 11 · Tables
+
+# %% [markdown] tags=["header"]
+# **Paper:** section 4.1, Tables 2, 3, 6 and 7, Appendix F \
+# **Time:** `quick` seconds (one core) \
+# **Claims:** [24 of the paper's](../paper/claims.toml)
 #
-# *Paper: Tables 2, 3, 6 and 7, section 4.1, Appendix F.*
-#
+# [← 10 · Does the loss push where positives lose?](10_gradient_allocation.ipynb) | [Contents](00_overview.ipynb)
+
+# %% [markdown]
 # The paper compares WEINCE with InfoNCE by frozen features: a linear probe and nearest neighbours. Here are
 # its numbers with ours beside them, never mixed. The paper's are read from `paper/reported/`; many cells of
 # its tables are in none of our sources, and these say so. Ours are read from records: the tables of studies

@@ -1,6 +1,7 @@
 """The committed notebooks: in step with their sources, executed, and free of machine marks."""
 
 import ast
+import base64
 import difflib
 import re
 from pathlib import Path
@@ -9,7 +10,8 @@ import jupytext
 import nbformat
 import pytest
 
-from weince_lib.experiments import notebooks
+from weince_lib.experiments import notebooks, reading
+from weince_lib.site.notebook_pages import captions, spoken
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 SOURCES = sorted((FOLDER / "source").glob("*.py"))
@@ -123,6 +125,33 @@ def test_drift_is_seen(tmp_path, old, new):
     notebook = jupytext.reads(source, fmt="py:percent")
     assert drift(notebook, source) == []
     assert drift(notebook, source.replace(old, new)) != []
+
+
+def test_header_and_contents_are_what_the_table_says(name):
+    source = (FOLDER / "source" / f"{name}.py").read_text(encoding="utf-8")
+    assert reading.with_generated(name, source) == source, "run `weince notebooks --headers`"
+
+
+def test_every_figure_has_a_caption_that_can_be_spoken(notebook):
+    for cell, caption in captions(notebook):
+        assert len(caption) > 30, f"no caption below:\n{cell.source}"
+        text = spoken(caption)
+        assert not re.search(r"[\\\\${}]", text), text
+
+
+def test_figures_are_embedded_at_twice_their_size(notebook):
+    for cell, _ in captions(notebook):
+        for out in cell.outputs:
+            if "image/png" in out.get("data", {}):
+                png = base64.b64decode(out.data["image/png"])
+                pixels = int.from_bytes(png[16:20], "big")
+                shown = out.metadata.get("image/png", {}).get("width")
+                assert shown is not None, "execute the notebook again for sharp figures"
+                assert abs(pixels - 2 * shown) <= 1
+
+
+def test_notebook_is_light(text):
+    assert len(text.encode()) < 2_000_000
 
 
 def test_cells_have_stable_unique_ids(name, notebook):

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import resource
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -218,8 +219,45 @@ def tidy(text: str) -> str:
 
 
 def execute_reference(name: str) -> Path:
-    """Rebuild ``notebooks/NAME.ipynb`` from its source, executed with default parameters."""
-    return run(name, output=paths.notebooks() / f"{name}.ipynb")
+    """Rebuild ``notebooks/NAME.ipynb`` from its source, executed with default parameters.
+
+    The processor time it took goes to :mod:`~weince_lib.experiments.reading`.
+    """
+    from . import reading
+
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    target = run(name, output=paths.notebooks() / f"{name}.ipynb")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # Notebooks compute on one core; its time does not depend on what else the machine is doing.
+    reading.note_seconds(name, sum(after[:2]) - sum(before[:2]))
+    return target
+
+
+def refresh(name: str) -> Path:
+    """Bring the text of ``notebooks/NAME.ipynb`` up to its source without executing anything.
+
+    Outputs are kept, each with the code cell that made it.
+
+    Raises:
+        NotebookError: if the notebook does not exist yet, or code differs from the source's: then
+            the outputs would not be those of the code above them.
+    """
+    target = paths.notebooks() / f"{name}.ipynb"
+    advice = f"execute it with `weince notebooks {name}`"
+    if not target.exists():
+        raise NotebookError(f"notebooks/{name}.ipynb does not exist; {advice}")
+    text = target.read_text(encoding="utf-8")
+    old, new = nbformat.reads(text, as_version=4), build(name)
+    executed, code = ([c for c in nb.cells if c.cell_type == "code"] for nb in (old, new))
+    if [c.source for c in executed] != [c.source for c in code]:
+        raise NotebookError(f"notebooks/{name}.ipynb has other code than its source; {advice}")
+    for cell, done in zip(code, executed, strict=True):
+        cell.outputs, cell.execution_count = done.outputs, done.execution_count
+    new.metadata = old.metadata
+    fresh = tidy(nbformat.writes(new))
+    if fresh != text:
+        files.write_text(target, fresh)
+    return target
 
 
 def parse_value(text: str) -> Any:

@@ -1,8 +1,10 @@
 """WEINCE in the place of ``open_clip.loss.ClipLoss``.
 
-from weince_lib.integrations.open_clip import ClipLoss
-loss = ClipLoss(local_loss=True, gather_with_grad=True, rank=rank, world_size=world_size)
-losses = loss(**model(images, texts), output_dict=True)
+::
+
+    from weince_lib.integrations.open_clip import ClipLoss
+    loss = ClipLoss(local_loss=True, gather_with_grad=True, rank=rank, world_size=world_size)
+    losses = loss(**model(images, texts), output_dict=True)
 """
 
 from __future__ import annotations

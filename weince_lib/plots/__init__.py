@@ -21,7 +21,15 @@ from .misspecification import (
     sampling_law,
 )
 from .sphere import sphere_and_embeddings
-from .style import DOMAIN_COLOURS, LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, save_figure, style
+from .style import (
+    DOMAIN_COLOURS,
+    LOSS_COLOURS,
+    LOSS_NAMES,
+    PAGE_WIDTH,
+    save_figure,
+    sharp_in_notebooks,
+    style,
+)
 from .tail import peaks_over_threshold
 from .tail_fit import probability_probability, profile_likelihood, quantile_quantile
 from .text import dev_curves, evidence_along_training, simcse_sts
@@ -77,3 +85,5 @@ __all__ = [
     "winner_shares",
     "wrong_link",
 ]
+
+sharp_in_notebooks()

@@ -1,10 +1,13 @@
 """One look for every figure: the same colour for the same loss everywhere, safe for colour-blind.
 
 Colours are Okabe and Ito's (2008). Figures are 6.5 inches wide, the text width of a letter page.
+In a notebook they are embedded with two pixels for each one shown, so that they are sharp on every
+screen.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -64,6 +67,24 @@ RC: dict[Any, Any] = {
     "svg.hashsalt": "weince",
     "pdf.fonttype": 42,
 }
+
+
+def sharp_in_notebooks() -> None:
+    """Have the notebook that runs this code embed its figures at twice their resolution.
+
+    Called when :mod:`weince_lib.plots` is imported. Outside a notebook, and where the reader chose
+    a format of their own, nothing changes.
+    """
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is None or getattr(shell, "kernel", None) is None:
+        return
+    from matplotlib_inline.backend_inline import set_matplotlib_formats
+    from matplotlib_inline.config import InlineBackend
+
+    backend = InlineBackend.instance(parent=shell)
+    if backend.figure_formats == {"png"}:
+        backend.figure_formats = {"retina"}  # for a backend that is set up later
+        set_matplotlib_formats("retina")  # for one that is already
 
 
 @contextmanager
