@@ -81,9 +81,7 @@ def test_the_tail_of_a_large_batch_is_five_percent() -> None:
     scores = transcribed.cosines(*arrays(z0, z1))
     negatives = only_negatives(torch.from_numpy(1.0 - scores), torch.arange(160).roll(80))
     slope, r2 = tail_slope(negatives, 160 * 158)
-    assert (slope.item(), r2.item()) == pytest.approx(
-        transcribed.fitted_beta(scores, 80), rel=1e-8
-    )
+    assert (slope.item(), r2.item()) == pytest.approx(transcribed.fitted_beta(scores, 80), rel=1e-8)
 
 
 def test_beta_is_clamped_and_kept_where_the_fit_is_bad() -> None:
