@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from .style import LOSS_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, style
 
@@ -60,6 +61,8 @@ def accuracy_against_sharpness(table: pd.DataFrame, label: str = "accuracy, %") 
                 color=LOSS_COLOURS["infonce"],
             )
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.6)))
         axes.set(xlabel="effective number of negatives, exp(mean entropy)", ylabel=label)
         axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.16), ncols=3)
     return figure
