@@ -1,4 +1,4 @@
-"""Digit pairs: a hundred balanced classes, no digit in both splits, the class read off the halves."""
+"""Digit pairs: a hundred balanced classes, no digit in both splits, classes that halves name."""
 
 import torch
 
