@@ -183,7 +183,7 @@ def test_every_loss_has_one_colour_and_one_name() -> None:
     assert len(set(plots.LOSS_COLOURS.values())) == len(plots.LOSS_COLOURS)
     assert len(set(plots.LOSS_NAMES.values())) == len(plots.LOSS_NAMES)
     labels = {loss_label("infonce", None)} | {loss_label("weince", p) for p in PRESETS.values()}
-    assert labels | {"weince-custom", "weibit"} == plots.LOSS_COLOURS.keys()
+    assert labels | {"weince-custom", "weibit", "released", "ablation"} == plots.LOSS_COLOURS.keys()
     assert not {DATA_COLOUR, REFERENCE_COLOUR} & set(plots.LOSS_COLOURS.values())
 
 

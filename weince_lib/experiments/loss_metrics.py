@@ -17,6 +17,8 @@ from .store import Metric
 
 #: Batches looked at. Their entropies agree within about 1 %, so that eight are plenty.
 BATCHES = 8
+#: Names of the metrics.
+NAMES = ("negative_entropy", "mean_lambda")
 
 
 @torch.no_grad()
@@ -54,8 +56,6 @@ def loss_metrics(
         if len(rows) == config.batch_size:
             views = augment(images.images[rows].to(device), generator)
             found.append(sharpness(loss, network(views[0]), network(views[1])))
-    values = {
-        "negative_entropy": [s.negative_entropy for s in found],
-        "mean_lambda": [s.mean_lambda for s in found],
-    }
-    return [Metric(name, statistics.fmean(v), "train") for name, v in values.items()]
+    return [
+        Metric(name, statistics.fmean(getattr(s, name) for s in found), "train") for name in NAMES
+    ]

@@ -280,7 +280,7 @@ class AblationLoss(nn.Module):
             evidence = weigh(reading, s.tail)
             kept = own if own is not None else kept
         lam, beta = link_weights(s, evidence, positive.shape[0], positive)
-        slope = (1.0 - lam) / self.temperature
+        slope = (1.0 - lam) * (1.0 / self.temperature)
         if s.link == "softmax":
             return candidate_nll(problem, slope, shortfalls=kept)
         return candidate_nll(

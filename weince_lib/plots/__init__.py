@@ -3,6 +3,7 @@
 from .allocation import allocation, allocation_curves
 from .calibration import gate_calibration, tail_history
 from .choice import score_recovery, winner_shares
+from .gain import FAMILY_COLOURS, accuracy_against_sharpness, forest
 from .geometry import convergence, framework, spread_near_cap, wrong_link
 from .link import coordinates, evidence_over_anchors, line_fits, links
 from .link_evidence import (
@@ -38,11 +39,13 @@ from .training import training_history, view_pairs
 
 __all__ = [
     "DOMAIN_COLOURS",
+    "FAMILY_COLOURS",
     "LOSS_COLOURS",
     "LOSS_NAMES",
     "PAGE_WIDTH",
     "Points",
     "Simulated",
+    "accuracy_against_sharpness",
     "allocation",
     "allocation_curves",
     "block_sums",
@@ -53,6 +56,7 @@ __all__ = [
     "dev_curves",
     "evidence_along_training",
     "evidence_over_anchors",
+    "forest",
     "framework",
     "gain_over_epochs",
     "gate_calibration",

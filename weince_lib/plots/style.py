@@ -28,6 +28,8 @@ LOSS_COLOURS = {
     "weince-calibrated": "#009E73",
     "weince-custom": "#56B4E9",
     "weibit": "#CC79A7",
+    "released": "#F0E442",
+    "ablation": "#000000",
 }
 LOSS_NAMES = {
     "infonce": "InfoNCE",
@@ -36,6 +38,8 @@ LOSS_NAMES = {
     "weince-calibrated": "WEINCE (calibrated)",
     "weince-custom": "WEINCE (custom)",
     "weibit": "Weibit (λ = 1)",
+    "released": "release's whole objective",
+    "ablation": "ablation",
 }
 #: Domains of attraction, in Table 1's order; two have the colour of the loss they lead to.
 DOMAIN_COLOURS = {
