@@ -16,7 +16,7 @@ TESTED := $(CURDIR)/runs/test
 READERS := 00_overview 11_tables
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test lint notebooks lab lock clean
+.PHONY: help reproduce test lint notebooks paper lab lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ notebooks: $(READY)  ## rebuild notebooks/, figures/ and paper/results/ in the q
 	$(BIN)/weince notebooks $(filter-out $(READERS),$(basename $(notdir $(wildcard notebooks/source/*.py))))
 	$(BIN)/weince collect --fresh --profile quick
 	$(BIN)/weince notebooks $(READERS)
+
+paper: $(READY)  ## rebuild paper/companion.pdf from claims, results and figures, to commit
+	$(BIN)/weince paper
 
 lab: $(READY)  ## open the companion in JupyterLab
 	cd notebooks && $(BIN)/jupyter lab 00_overview.ipynb

@@ -45,7 +45,7 @@ NUMBERED = [
     "Algorithm 1",
 ]
 #: Studies whose records are committed when they have been run; their claims are open until then.
-AWAITED = {"cpu-fashion", "cpu-gain-fashion", "cpu-gain-pairs", "cpu-static"}
+AWAITED = {"cpu-fashion", "cpu-gain-fashion", "cpu-gain-pairs", "cpu-static", "paper-simcse"}
 #: Decimals that say what was computed and not what came out.
 SETTINGS = {
     "0.001": "smallest of the shortfalls of Figure 2",
@@ -242,7 +242,7 @@ def test_no_measured_number_is_typed(claim):
     table = load_results("quick")
     recorded = table.loc[table["experiment"] == ours.where.get("experiment"), "value"]
     for text in (ours.quantity, ours.limits, claim.needs):
-        for word in re.findall(r"\d+\.\d+", text):
+        for word in re.findall(r"(?<!Eq\. \()\b\d+\.\d+", text):
             number = float(word)
             digits = len(word.split(".")[1])
             if number in known or word in SETTINGS or (recorded.round(digits) == number).any():

@@ -133,6 +133,17 @@ def claims(profile: str | None) -> None:
     click.echo(f"{len(decisions)} claims: {found}")
 
 
+@main.command()
+def paper() -> None:
+    """Rebuild paper/companion.pdf from the claims, the results and the figures."""
+    from .experiments import companion
+
+    try:
+        click.echo(companion.build())
+    except ImportError as error:
+        raise click.ClickException(str(error)) from error
+
+
 @main.group()
 def data() -> None:
     """Data sets: what is on this machine, and whether it is whole.

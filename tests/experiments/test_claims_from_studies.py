@@ -106,9 +106,9 @@ def test_table_of_a_study_outside_the_grid_is_read_by_its_own_names():
         "plain": ("infonce", 0.0, LEVEL),
         "blend": ("weince", 0.0, {s: LEVEL[s] + GAINS[s] for s in LEVEL}),
     }
-    write("cpu-static", levels, metric="sts_spearman")
+    write("cpu-unlisted", levels, metric="sts_spearman")
     for method, against in (("weince", "infonce"), ("blend", "plain")):
-        where = {"study": "cpu-static", "method": method, "against": against}
+        where = {"study": "cpu-unlisted", "method": method, "against": against}
         ours = parse(Ours, rule(where=where | {"metric": "sts_spearman"}))
         found = measure_study(ours)
         assert found is not None
