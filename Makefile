@@ -16,7 +16,7 @@ TESTED := $(CURDIR)/runs/test
 READERS := 00_overview 11_tables
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test lint notebooks lab site lock clean
+.PHONY: help reproduce test lint notebooks paper lab site lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ lab: $(READY)  ## open the companion in JupyterLab; PORT=9000 chooses a port
 
 site: $(READY)  ## build the static site under runs/site from the executed notebooks
 	$(BIN)/weince site
+
+paper: $(READY)  ## rebuild paper/companion.pdf from claims, results and figures, to commit
+	$(BIN)/weince paper
 
 lock: $(READY)  ## write the installed versions to constraints.txt
 	$(BIN)/weince lock

@@ -156,25 +156,22 @@ def collect(profile: str, fresh: bool, records: Sequence[Path]) -> None:
 
 @main.command()
 @click.option("--profile", help="Only this profile's results; by default the strongest.")
-@click.option("--all", "everything", is_flag=True, help="List open claims one by one too.")
-def claims(profile: str | None, everything: bool) -> None:
-    """Print every decided claim: the paper's value, ours with its interval, verdict, record."""
-    from .experiments.claims import decide_all
+def claims(profile: str | None) -> None:
+    """Print every claim: verdict, the paper's value, ours with its interval, limits, record."""
+    from .experiments.claims import VERDICTS, decide_all
     from .experiments.config import profile_defaults
 
     if profile:
         profile_defaults(profile)
     decisions = decide_all(profile)
-    counts: dict[str, int] = {}
     for d in decisions:
-        counts[d.verdict] = counts.get(d.verdict, 0) + 1
-        if d.verdict == "open" and not everything:
-            continue
-        click.secho(f"{d.verdict:<13} {d.claim.label}: {d.claim.id}", bold=True)
+        click.secho(f"{d.verdict:<23} {d.claim.label}: {d.claim.id}", bold=True)
         for label, text in (
             ("claim", d.claim.statement),
             ("paper", d.paper),
             ("ours", f"{d.ours}   ({d.evidence})" if d.ours else ""),
+            ("limits", d.limits),
+            ("needs", d.needs),
             ("doubt", d.claim.doubt),
             ("records", ", ".join(d.records)),
             ("notebook", d.claim.notebook),
@@ -185,7 +182,20 @@ def claims(profile: str | None, everything: bool) -> None:
                         text, 96, initial_indent=f"  {label:<9}", subsequent_indent=" " * 11
                     )
                 )
-    click.echo(f"{len(decisions)} claims: " + ", ".join(f"{n} {v}" for v, n in counts.items()))
+    counts = {v: sum(d.verdict == v for d in decisions) for v in VERDICTS}
+    found = ", ".join(f"{n} {v}" for v, n in counts.items() if n)
+    click.echo(f"{len(decisions)} claims: {found}")
+
+
+@main.command()
+def paper() -> None:
+    """Rebuild paper/companion.pdf from the claims, the results and the figures."""
+    from .experiments import companion
+
+    try:
+        click.echo(companion.build())
+    except ImportError as error:
+        raise click.ClickException(str(error)) from error
 
 
 @main.group()

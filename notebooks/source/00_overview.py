@@ -40,7 +40,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 
 from weince_lib import plots
-from weince_lib.experiments import decide_all, provenance
+from weince_lib.experiments import VERDICTS, decide_all, provenance
 
 figure = plots.coordinates()
 plots.save_figure(figure, "coordinates")
@@ -79,31 +79,64 @@ plt.show()
 # `make reproduce` runs it all in the quick profile. One notebook in batch, from any folder:
 # `weince run 06_train_vision -p loss weince -p seed 7`.
 #
-# ## The claims so far
+# ## The claims
 #
-# Each claim of the paper stands in `paper/claims.toml` with the rule that decides it. A verdict is about the
-# data set, encoder and seeds named beside it, never about more. *Open* means that no notebook has looked yet.
+# Each claim of the paper stands in `paper/claims.toml` with the rule that decides it, and the verdict is computed
+# from records.
+#
+# | verdict | means |
+# |---|---|
+# | *holds* | borne out in the generality it claims: a theorem, an identity, a known answer |
+# | *holds here with limits* | borne out on less than it speaks of; the limits are named |
+# | *does not hold here* | our numbers say otherwise, or rule out an effect of the size that would count |
+# | *not testable here* | out of our reach, or our interval allows both answers; what it would take is named |
+#
+# A verdict is about the data set, encoder and seeds beside it, never about more. *Open* would mean that a
+# record is not there yet.
 
 # %%
 decisions = decide_all()
-pd.Series([d.verdict for d in decisions], name="claims").value_counts().to_frame()
+verdicts = pd.Series([d.verdict for d in decisions], name="claims")
+verdicts.value_counts().reindex(VERDICTS, fill_value=0).to_frame()
+
+# %% [markdown]
+# ### What we could look at
 
 # %%
 pd.set_option("display.max_colwidth", 400)
-decided = [d for d in decisions if d.verdict != "open"]
+pd.set_option("display.max_rows", 200)
+measured = [d for d in decisions if d.ours]
 pd.DataFrame(
     {
-        "claim": [f"{d.claim.label}: {d.claim.statement}" for d in decided],
-        "paper": [d.paper for d in decided],
-        "ours": [d.ours for d in decided],
-        "verdict": [d.verdict for d in decided],
-        "evidence": [d.evidence for d in decided],
-        "notebook": [d.claim.notebook for d in decided],
+        "claim": [f"{d.claim.label}: {d.claim.statement}" for d in measured],
+        "verdict": [d.verdict for d in measured],
+        "paper": [d.paper for d in measured],
+        "ours": [d.ours for d in measured],
+        "evidence": [d.evidence for d in measured],
+        "limits, or what it would take": [d.limits or d.needs for d in measured],
+        "notebook": [d.claim.notebook for d in measured],
+    }
+)
+
+# %% [markdown]
+# ### What is out of our reach, and what it would take
+
+# %%
+rest = [d for d in decisions if not d.ours]
+pd.DataFrame(
+    {
+        "claim": [f"{d.claim.label}: {d.claim.statement}" for d in rest],
+        "paper": [d.paper for d in rest],
+        "verdict": [d.verdict for d in rest],
+        "it would take": [d.needs for d in rest],
     }
 )
 
 # %%
-assert decided, "no claim has been decided yet; run `make reproduce`"
+assert measured, "no claim has been decided yet; run `make reproduce`"
+for d in decisions:
+    assert d.verdict != "holds here with limits" or d.limits, d.claim.id
+    assert d.verdict != "not testable here" or d.needs, d.claim.id
 
 # %% tags=["nbval-ignore-output"]
 provenance()

@@ -83,11 +83,14 @@ from matplotlib import pyplot as plt
 from weince_lib import plots
 from weince_lib.experiments import (
     is_own,
+    labelled_images,
     paths,
+    record_checks,
     run_vision,
     training_images,
     vision_config,
 )
+from weince_lib.experiments.protocol import protocol_checks
 from weince_lib.experiments.step_time import SHAPES, expected_hours
 from weince_lib.plots import LOSS_NAMES
 from weince_lib.vision import augmentation
@@ -215,6 +218,22 @@ if len(history) > 1:
 if profile == "quick" and is_own(config, profile):
     accuracy = record.metric("linear_accuracy", "test")
     assert accuracy > 90, f"linear accuracy {accuracy:.1f} % is below the sanity floor"
+
+# %% [markdown]
+# ## Is the protocol what the paper describes?
+#
+# Appendix F fixes how encoders are compared. Each line below counts departures of this library from its text:
+# class by class $\lfloor n_c/5 \rfloor$ rows are for validation, none of them in the neighbour bank and none lost;
+# validation alone chooses a setting; five probes are averaged before the $t$-interval over four encoders; the
+# settings are those of Appendix F.2, and two losses' runs differ in nothing but the loss. It says that *our*
+# comparisons are made this way, and nothing about how the paper's were.
+
+# %%
+checks = protocol_checks(labelled_images(config).labels)
+if is_own(config, profile):
+    record_checks("06_train_vision", checks, profile=profile)
+assert max(checks.values()) < 1e-9, checks
+pd.Series(checks, name="departures").round(9).to_frame()
 
 # %% tags=["nbval-ignore-output"]
 # Of the run, which may be older than this notebook's execution.

@@ -10,32 +10,34 @@ from scipy import stats
 
 from weince_lib.evaluation import Interval
 from weince_lib.experiments import PROFILES, ConfigError
-from weince_lib.experiments.claims import (
-    STRENGTH,
+from weince_lib.experiments.claim_rules import (
     Ours,
-    decide,
-    describe,
     interval_of,
     measure,
+    outcome,
     per_seed,
-    verdict_of,
+    seeds_to_tell,
 )
+from weince_lib.experiments.claims import STRENGTH, decide, describe
 from weince_lib.experiments.config import parse
+
+# What the usual made-up table, of digits, can come to.
+HOLDS, FAILS, UNTOLD = "holds here with limits", "does not hold here", "not testable here"
 
 
 @pytest.mark.parametrize(
     ("kind", "value", "verdict"),
     [
-        ("above", 91.5 - HALF - 0.01, "supported"),
-        ("above", 91.5 - HALF + 0.01, "inconclusive"),
-        ("above", 91.5 + HALF - 0.01, "inconclusive"),
-        ("above", 91.5 + HALF + 0.01, "contradicted"),
-        ("below", 91.5 - HALF - 0.01, "contradicted"),
-        ("below", 91.5 - HALF + 0.01, "inconclusive"),
-        ("below", 91.5 + HALF - 0.01, "inconclusive"),
-        ("below", 91.5 + HALF + 0.01, "supported"),
-        ("at-most", 91.5, "supported"),
-        ("at-most", 91.49, "contradicted"),
+        ("above", 91.5 - HALF - 0.01, HOLDS),
+        ("above", 91.5 - HALF + 0.01, UNTOLD),
+        ("above", 91.5 + HALF - 0.01, UNTOLD),
+        ("above", 91.5 + HALF + 0.01, FAILS),
+        ("below", 91.5 - HALF - 0.01, FAILS),
+        ("below", 91.5 - HALF + 0.01, UNTOLD),
+        ("below", 91.5 + HALF - 0.01, UNTOLD),
+        ("below", 91.5 + HALF + 0.01, HOLDS),
+        ("at-most", 91.5, HOLDS),
+        ("at-most", 91.49, FAILS),
     ],
 )
 def test_rule_compares_the_interval_with_the_value(kind, value, verdict):
@@ -44,9 +46,7 @@ def test_rule_compares_the_interval_with_the_value(kind, value, verdict):
     assert decision.ours == f"accuracy: 91.50 [{91.5 - HALF:.2f}, {91.5 + HALF:.2f}]"
 
 
-@pytest.mark.parametrize(
-    ("value", "verdict"), [(0.9, "supported"), (1.6, "inconclusive"), (2.5, "contradicted")]
-)
+@pytest.mark.parametrize(("value", "verdict"), [(0.9, HOLDS), (1.6, UNTOLD), (2.5, FAILS)])
 def test_difference_is_paired_by_encoder_seed(value, verdict):
     # Seeds differ by 10 and more, losses by 1.4 to 1.8: only pairing sees the difference.
     infonce = {7: 60.0, 21: 70.0, 63: 80.0, 84: 90.0}
@@ -79,7 +79,7 @@ def test_difference_without_a_shared_seed_gives_no_verdict():
     # What is there while runs are still to be made, in any order.
     table = pd.concat([table_of({7: 91.0}), table_of({21: 90.0}, loss="infonce")])
     decision = decided(rule("difference-above", 0.0, loss="weince"), table)
-    assert decision.verdict in ("open", "inconclusive")
+    assert decision.verdict in ("open", UNTOLD)
 
 
 def test_difference_counts_the_seeds_it_compares():
@@ -94,7 +94,7 @@ def test_one_seed_gives_no_verdict(kind, value):
     replicates = [{"replicate": n, "value": 90.0 + n} for n in range(1, 6)]
     for rows in (replicates, replicates[:1]):
         decision = decided(rule(kind, value), results_table(*rows))
-        assert decision.verdict == "inconclusive"
+        assert decision.verdict == UNTOLD
         assert "[" not in decision.ours
         assert decision.evidence.endswith(", 1 encoder seed")
 
@@ -102,7 +102,7 @@ def test_one_seed_gives_no_verdict(kind, value):
 def test_one_pair_of_runs_gives_no_verdict():
     table = pd.concat([table_of({7: 95.0}), table_of({7: 90.0}, loss="infonce")])
     decision = decided(rule("difference-above", 0.0, loss="weince"), table)
-    assert decision.verdict == "inconclusive"
+    assert decision.verdict == UNTOLD
     assert decision.ours == "accuracy: 5"
 
 
@@ -134,32 +134,32 @@ def test_exact_check_decides_with_one_row():
     where = {"experiment": "check-05_weince_loss", "metric": "gap"}
     ours = {"rule": "at-most", "value": 1e-6, "quantity": "gap", "where": where}
     decision = decided(ours, results_table(row))
-    assert (decision.verdict, decision.ours) == ("supported", "gap: 2e-07")
+    assert (decision.verdict, decision.ours) == ("holds", "gap: 2e-07")
     assert decision.evidence == "quick, computed in place"
-    assert decided(ours | {"value": 1e-7}, results_table(row)).verdict == "contradicted"
+    assert decided(ours | {"value": 1e-7}, results_table(row)).verdict == FAILS
 
 
 def test_single_row_brings_its_own_interval():
     row = {"metric": "shape", "value": -0.4, "low": -0.5, "high": -0.3}
     ours = rule("below", 0.0) | {"quantity": "shape", "where": {"metric": "shape"}}
     decision = decided(ours, results_table(row))
-    assert (decision.verdict, decision.ours) == ("supported", "shape: -0.40 [-0.50, -0.30]")
+    assert (decision.verdict, decision.ours) == (HOLDS, "shape: -0.40 [-0.50, -0.30]")
     wide = results_table(row | {"high": 0.1})
-    assert decided(ours, wide).verdict == "inconclusive"
+    assert decided(ours, wide).verdict == UNTOLD
 
 
 @pytest.mark.parametrize("value", [-1.0, 0.0, 1.0])
 @pytest.mark.parametrize("kind", ["above", "below", "difference-above"])
 def test_without_an_interval_only_an_exact_check_decides(kind, value):
     ours = parse(Ours, rule(kind, value))
-    assert verdict_of(ours, Interval(0.5, math.nan, math.nan, 1)) == "inconclusive"
+    assert outcome(ours, Interval(0.5, math.nan, math.nan, 1)) == "undecided"
 
 
 def test_two_checks_of_other_settings_do_not_stop_the_list():
     # One notebook run twice, with another parameter the second time; checks have no seed.
     rows = [{"seed": math.nan, "key": key, "value": 1e-7} for key in ("a" * 16, "b" * 16)]
     decision = decided(rule("at-most", 1e-6), results_table(*rows))
-    assert decision.verdict in ("supported", "open")
+    assert decision.verdict in ("holds", HOLDS, "open")
 
 
 def test_claim_without_a_rule_is_open():
@@ -179,7 +179,7 @@ def test_strongest_profile_with_rows_decides():
     strong = {seed: value - 50 for seed, value in FOUR.items()}
     tables = {"paper": results_table(), "cpu": table_of(strong), "quick": table_of(FOUR)}
     decision = decide(claim(rule("above", 80.0)), tables, REPORTED)
-    assert decision.verdict == "contradicted"
+    assert decision.verdict == FAILS
     assert decision.evidence.startswith("cpu, ")
     weak = {"paper": results_table(), "cpu": results_table(), "quick": table_of(FOUR)}
     assert decide(claim(rule("above", 80.0)), weak, REPORTED).evidence.startswith("quick, ")
@@ -220,23 +220,23 @@ def test_every_column_can_select():
         ours = parse(Ours, rule("above", 0.0) | {"where": where})
         measured = measure(ours, table)
         assert measured is not None, where
-        assert measured[0].mean == 2.0
+        assert measured.interval.mean == 2.0
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "verdict"),
+    ("low", "high", "answer"),
     [
-        (-0.09, 0.1, "supported"),
-        (-0.11, 0.05, "inconclusive"),
-        (0.05, 0.3, "inconclusive"),
-        (0.11, 0.3, "contradicted"),
-        (-0.3, -0.11, "contradicted"),
-        (math.nan, math.nan, "inconclusive"),
+        (-0.09, 0.1, "yes"),
+        (-0.11, 0.05, "undecided"),
+        (0.05, 0.3, "undecided"),
+        (0.11, 0.3, "no"),
+        (-0.3, -0.11, "no"),
+        (math.nan, math.nan, "undecided"),
     ],
 )
-def test_within_asks_that_larger_deviations_are_ruled_out(low, high, verdict):
+def test_within_asks_that_larger_deviations_are_ruled_out(low, high, answer):
     ours = parse(Ours, rule("within", 0.1))
-    assert verdict_of(ours, Interval(0.0, low, high, 100)) == verdict
+    assert outcome(ours, Interval(0.0, low, high, 100)) == answer
 
 
 @pytest.mark.parametrize(
@@ -245,6 +245,76 @@ def test_within_asks_that_larger_deviations_are_ruled_out(low, high, verdict):
 def test_of_several_checks_the_least_favourable_counts(kind, worst):
     table = table_of({7: -0.2, 21: 0.4, 63: 0.1}).assign(seed=math.nan)
     table["low"], table["high"] = table["value"] - 0.05, table["value"] + 0.05
-    interval, rows = measure(parse(Ours, rule(kind, 0.0)), table)
-    assert interval == Interval(worst, worst - 0.05, worst + 0.05, 3)
-    assert len(rows) == 3
+    found = measure(parse(Ours, rule(kind, 0.0)), table)
+    assert found is not None
+    assert found.interval == Interval(worst, worst - 0.05, worst + 0.05, 3)
+    assert len(found.rows) == 3
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "answer"),
+    [
+        (0.1, 0.5, "yes"),
+        (0.1, 2.0, "yes"),
+        (-0.5, 0.9, "no"),
+        (-0.5, 1.1, "undecided"),
+        (-2.0, -1.0, "no"),
+    ],
+)
+def test_an_effect_too_small_to_count_is_ruled_out(low, high, answer):
+    ours = parse(Ours, rule("above", 0.0) | {"least": 1.0})
+    assert outcome(ours, Interval((low + high) / 2, low, high, 4)) == answer
+
+
+@pytest.mark.parametrize("wrong", [{"least": -1.0}, {"least": 0.0}, {"rule": "below", "least": 1}])
+def test_smallest_effect_has_to_fit_the_rule(wrong):
+    with pytest.raises(ConfigError, match="least"):
+        parse(Ours, rule("above", 0.0) | wrong)
+
+
+def test_undecided_claim_says_what_it_would_take():
+    wide = table_of({7: -2.0, 21: 0.0, 63: 1.0, 84: 3.0})
+    decision = decided(rule("above", 0.0) | {"least": 1.0}, wide)
+    assert decision.verdict == UNTOLD
+    n = seeds_to_tell(interval_of(wide), 1.0)
+    spread = pd.Series([-2.0, 0.0, 1.0, 3.0]).std()
+    half = {k: stats.t.ppf(0.975, k - 1) * spread / math.sqrt(k) for k in (n - 1, n)}
+    assert half[n] <= 1.0 < half[n - 1]
+    assert f"about {n} seeds tell 1" in decision.needs
+    own = decided(rule("above", 0.0), wide, needs="a better camera")
+    assert (own.verdict, own.needs) == (UNTOLD, "a better camera")
+    assert decided(rule("above", 0.0), table_of({7: 1.0})).needs.startswith("more than one encoder")
+
+
+@pytest.mark.parametrize(
+    "interval",
+    [Interval(1.0, math.nan, math.nan, 1), Interval(1.0, 1.0, 1.0, 4), Interval(0.0, -1e6, 1e6, 4)],
+)
+def test_no_number_of_seeds_without_a_spread_or_beyond_reach(interval):
+    assert seeds_to_tell(interval, 1.0) is None
+
+
+def test_limits_are_named_or_follow_from_the_rows():
+    assert decided(rule("above", 0.0), table_of(FOUR)).limits == (
+        "digits with resnet-small, not the paper's data sets and encoders"
+    )
+    own = decided(rule("above", 0.0) | {"limits": "only on Sundays"}, table_of(FOUR))
+    assert (own.verdict, own.limits) == (HOLDS, "only on Sundays")
+    assert decided(rule("above", 99.0), table_of(FOUR)).limits == ""
+
+
+def test_papers_own_data_and_encoder_hold_without_limits():
+    table = table_of(FOUR, dataset="cifar100", encoder="resnet18")
+    ours = claim(rule("above", 0.0))
+    assert decide(ours, {"paper": table}, REPORTED).verdict == "holds"
+    assert decide(ours, {"gpu": table}, REPORTED).verdict == HOLDS
+    mixed = pd.concat([table, table_of(FOUR)])
+    assert decide(ours, {"paper": mixed}, REPORTED).verdict == HOLDS
+
+
+def test_claim_out_of_reach_says_what_it_would_take():
+    for ours, table in ((None, table_of(FOUR)), (rule("above", 0.0), results_table())):
+        decision = decided(ours, table, needs="GPUs")
+        assert (decision.verdict, decision.needs) == (UNTOLD, "GPUs")
+    found = decided(rule("above", 0.0), table_of(FOUR), needs="GPUs")
+    assert (found.verdict, found.needs) == (HOLDS, "")

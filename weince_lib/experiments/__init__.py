@@ -3,7 +3,7 @@
 from .allocation import AllocationConfig, allocation_choices, allocation_config, run_allocation
 from .cells import PAPER_ENCODERS, paper_cells, paper_config
 from .checks import by_profile, record_checks
-from .claims import Claim, Decision, decide_all, load_claims
+from .claims import VERDICTS, Claim, Decision, decide_all, load_claims
 from .collect import load_reported, load_results
 from .config import AUTO, PROFILES, SEEDS, ConfigError, VisionConfig, is_own, vision_config
 from .link import LinkConfig, link_choices, link_config, run_link
@@ -24,6 +24,7 @@ __all__ = [
     "PAPER_ENCODERS",
     "PROFILES",
     "SEEDS",
+    "VERDICTS",
     "AllocationConfig",
     "Claim",
     "ConfigError",

@@ -1,7 +1,7 @@
 """The paper's claims and what our records say about each: ``paper/claims.toml`` in, verdicts out.
 
-A claim is decided by a rule over rows of ``paper/results/``; one without a rule is open. A verdict
-is about the data set, encoder and seeds it names, never about more.
+A claim is decided by a rule over rows of ``paper/results/``. A verdict is about the data set,
+encoder and seeds it names, never about more.
 """
 
 from __future__ import annotations
@@ -9,46 +9,30 @@ from __future__ import annotations
 import math
 import tomllib
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
-from ..evaluation import Interval, paired_difference, t_interval
+from ..evaluation import Interval
 from . import paths
-from .collect import COLUMNS, load_reported, load_results
+from .cells import paper_cells
+from .claim_rules import Measured, Ours, measure, measure_study, outcome, seeds_to_tell
+from .collect import load_reported, load_results
 from .config import PROFILES, ConfigError, parse
+from .grid import STUDIES
 
-Verdict = Literal["supported", "contradicted", "inconclusive", "open"]
+#: ``"holds"``: borne out in the generality it claims. ``"holds here with limits"``: borne out on
+#: less than it speaks of. ``"does not hold here"``: our numbers say otherwise, or rule out an
+#: effect of the size that would count. ``"not testable here"``: out of our reach, or our interval
+#: allows both answers; the decision says what it would take. ``"open"``: no record yet.
+Verdict = Literal[
+    "holds", "holds here with limits", "does not hold here", "not testable here", "open"
+]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 #: Profiles from strongest to weakest evidence; a claim takes the first that has its rows.
 STRENGTH = ("paper", "gpu", "cpu", "colab", "quick")
 assert set(STRENGTH) == set(PROFILES)
-
-
-class Ours(BaseModel):
-    """How our records decide a claim.
-
-    Attributes:
-        rule: ``"above"`` / ``"below"``: the interval lies beyond ``value``. ``"difference-above"``:
-            the paired difference (``loss`` minus ``against``, by encoder seed) lies above
-            ``value``. ``"at-most"``: an exact check, the number itself is at most ``value``.
-            ``"within"``: the interval lies inside plus or minus ``value``, so that a deviation
-            larger than that is ruled out and not merely unseen.
-        value: what the rule compares with.
-        quantity: what the number is, in words, with its unit.
-        where: columns of the results table and the value each must have.
-        against: the loss subtracted, for ``"difference-above"``.
-        elsewhere: the rows are of another data set or encoder than the claim's, so that they are
-            shown and decide nothing: the verdict stays inconclusive.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    rule: Literal["above", "below", "difference-above", "at-most", "within"]
-    value: float
-    quantity: str
-    where: dict[str, str]
-    against: str = "infonce"
-    elsewhere: bool = False
 
 
 class Claim(BaseModel):
@@ -63,6 +47,7 @@ class Claim(BaseModel):
     doubt: str = ""
     paper: dict[str, Any] | None = None
     ours: Ours | None = None
+    needs: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,6 +61,8 @@ class Decision:
         ours: what we measured, our number and its 95 % interval, as text; empty while open.
         evidence: profile, data set, encoder and number of seeds behind it.
         records: keys of the records it came from.
+        limits: what the verdict does not reach to, for one that holds with limits.
+        needs: what a decision would take, for a claim that is not testable here.
     """
 
     claim: Claim
@@ -84,6 +71,8 @@ class Decision:
     ours: str = ""
     evidence: str = ""
     records: tuple[str, ...] = ()
+    limits: str = ""
+    needs: str = ""
 
 
 def load_claims() -> list[Claim]:
@@ -112,90 +101,69 @@ def decide_all(profile: str | None = None) -> list[Decision]:
 
 
 def decide(claim: Claim, tables: dict[str, pd.DataFrame], reported: pd.DataFrame) -> Decision:
-    """Decide one claim from result tables given by profile, strongest first."""
+    """Decide one claim from result tables given by profile, strongest first.
+
+    A rule over a study reads the study's own table, if its profile is among ``tables``.
+    """
     paper = paper_value(claim, reported)
-    if claim.ours is None:
+    found = _evidence(claim.ours, tables) if claim.ours else None
+    if claim.ours is None or found is None:
+        if claim.needs:
+            return Decision(claim, "not testable here", paper, needs=claim.needs)
         return Decision(claim, "open", paper)
+    profile, measured = found
+    rule, interval = claim.ours, measured.interval
+    evidence = describe(profile, measured.rows)
+    limits = rule.limits or _limits(profile, measured.rows)
+    verdict: Verdict
+    answer = outcome(rule, interval)
+    if answer == "yes":
+        verdict = "holds here with limits" if limits else "holds"
+    else:
+        verdict = "does not hold here" if answer == "no" else "not testable here"
+    return Decision(
+        claim,
+        verdict,
+        paper,
+        f"{rule.quantity}: {format_interval(interval)}",
+        evidence + (f"; {measured.how}" if measured.how else ""),
+        tuple(dict.fromkeys(measured.rows["key"])),
+        limits if verdict == "holds here with limits" else "",
+        (claim.needs or _narrower(rule, interval)) if verdict == "not testable here" else "",
+    )
+
+
+def _evidence(rule: Ours, tables: dict[str, pd.DataFrame]) -> tuple[str, Measured] | None:
+    """The profile and the number of the strongest evidence there is."""
+    if "study" in rule.where:
+        name = rule.where["study"]
+        profile = STUDIES[name].profile if name in STUDIES else name.partition("-")[0]
+        measured = measure_study(rule) if profile in tables else None
+        return (profile, measured) if measured else None
     for profile, table in tables.items():
-        measured = measure(claim.ours, table)
-        if measured is None:
-            continue
-        interval, rows = measured
-        return Decision(
-            claim,
-            "inconclusive" if claim.ours.elsewhere else verdict_of(claim.ours, interval),
-            paper,
-            f"{claim.ours.quantity}: {format_interval(interval)}",
-            describe(profile, rows),
-            tuple(dict.fromkeys(rows["key"])),
-        )
-    return Decision(claim, "open", paper)
+        measured = measure(rule, table)
+        if measured is not None:
+            return profile, measured
+    return None
 
 
-def measure(rule: Ours, table: pd.DataFrame) -> tuple[Interval, pd.DataFrame] | None:
-    """The interval a rule looks at and the rows behind it; ``None`` if the table has none."""
-    rows = _select(table, rule.where)
-    if rows.empty:
-        return None
-    if rule.rule != "difference-above" and rows["seed"].isna().all():
-        return _worst_check(rule, rows), rows
-    if rule.rule != "difference-above":
-        return interval_of(rows), rows
-    other = _select(table, rule.where | {"loss": rule.against})
-    shared = set(rows["seed"].dropna()) & set(other["seed"].dropna())
-    if not shared:
-        return None
-    both = pd.concat([rows, other])
-    return paired_interval(rows, other), both[both["seed"].isin(shared)]
+def _limits(profile: str, rows: pd.DataFrame) -> str:
+    """Of rows from an encoder that is none of the paper's; empty for the paper's and for checks."""
+    cells = {(str(d), str(e)) for d, e in zip(rows["dataset"], rows["encoder"], strict=True)}
+    cells -= {("", ""), ("nan", "nan")}
+    if not cells or (profile == "paper" and cells <= set(paper_cells())):
+        return ""
+    seen = " and ".join(f"{d} with {e}" for d, e in sorted(cells))
+    return f"{seen}, not the paper's data sets and encoders"
 
 
-def verdict_of(rule: Ours, interval: Interval) -> Verdict:
-    """Apply a rule to an interval; without an interval (one seed) only ``at-most`` can decide."""
-    if rule.rule == "at-most":
-        return "supported" if interval.mean <= rule.value else "contradicted"
-    if rule.rule == "within":
-        low, high = interval.low, interval.high
-        if math.isnan(low):
-            return "inconclusive"
-        inside = -rule.value <= low and high <= rule.value
-        apart = low > rule.value or high < -rule.value
-        return "supported" if inside else "contradicted" if apart else "inconclusive"
-    above, below = interval.low > rule.value, interval.high < rule.value
-    if rule.rule == "below":
-        above, below = below, above
-    return "supported" if above else "contradicted" if below else "inconclusive"
-
-
-def _worst_check(rule: Ours, rows: pd.DataFrame) -> Interval:
-    """Of several checks (a notebook run with other parameters) the one least in favour."""
-    low, high = (rows[end].fillna(rows["value"]) for end in ("low", "high"))
-    against = {
-        "at-most": rows["value"],
-        "above": -low,
-        "below": high,
-        "within": pd.concat([-low, high], axis=1).max(axis=1),
-    }[rule.rule]
-    row = rows.iloc[int(against.to_numpy().argmax())]
-    return Interval(float(row["value"]), float(row["low"]), float(row["high"]), len(rows))
-
-
-def per_seed(rows: pd.DataFrame) -> dict[int, float]:
-    """Mean over replicates (probe or split seeds) within each encoder seed."""
-    means = rows.groupby("seed")["value"].mean()
-    return {int(seed): float(value) for seed, value in means.items()}  # type: ignore[call-overload]
-
-
-def interval_of(rows: pd.DataFrame) -> Interval:
-    """t-interval over encoder seeds; a single row brings the interval its record has."""
-    if len(rows) == 1:
-        row = rows.iloc[0]
-        return Interval(float(row["value"]), float(row["low"]), float(row["high"]), 1)
-    return t_interval(list(per_seed(rows).values()))
-
-
-def paired_interval(rows: pd.DataFrame, other: pd.DataFrame) -> Interval:
-    """t-interval of the difference of two losses over the encoder seeds both have."""
-    return paired_difference(per_seed(rows), per_seed(other)).interval
+def _narrower(rule: Ours, interval: Interval) -> str:
+    """What an interval that allows both answers lacks."""
+    if math.isnan(interval.low):
+        return "more than one encoder seed, so that there is an interval"
+    text = f"an interval that lies on one side of {rule.value:g}; ours allows both answers"
+    seeds = None if rule.least is None else seeds_to_tell(interval, rule.least - rule.value)
+    return text + (f". At this spread about {seeds} seeds tell {rule.least:g}" if seeds else "")
 
 
 def paper_value(claim: Claim, reported: pd.DataFrame) -> str:
@@ -233,19 +201,3 @@ def format_interval(interval: Interval) -> str:
     # Two digits of the interval's width: 0.0021 [0.0012, 0.0030], 76.54 [76.22, 76.86].
     digits = max(2, 1 - math.floor(math.log10(interval.high - interval.low)))
     return f"{interval.mean:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
-
-
-def _select(table: pd.DataFrame, where: dict[str, str]) -> pd.DataFrame:
-    unknown = where.keys() - set(COLUMNS)
-    if unknown:
-        raise ConfigError(
-            f"claims.toml selects by unknown columns {sorted(unknown)}; known: {', '.join(COLUMNS)}"
-        )
-    for column, value in where.items():
-        table = table[table[column].map(_as_text) == value]
-    return table
-
-
-def _as_text(value: object) -> str:
-    """A cell as ``claims.toml`` writes it: seed 7 is ``"7"`` also where the column holds floats."""
-    return f"{value:g}" if isinstance(value, int | float) else str(value)

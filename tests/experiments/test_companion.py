@@ -1,0 +1,186 @@
+"""The PDF: made from data and nothing else, the same each time, and in step with its sources."""
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from sample_records import results_table
+
+from weince_lib import files
+from weince_lib.experiments import companion, paths
+from weince_lib.experiments.grid import study
+from weince_lib.experiments.sweep import COLUMNS, table_path
+
+typst = pytest.importorskip("typst", reason="make paper needs typst")
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = (ROOT / "paper" / "companion.typ").read_text(encoding="utf-8")
+PDF = ROOT / "paper" / "companion.pdf"
+DATA = ROOT / "paper" / "results" / "companion.json"
+COMMITTED = json.loads(DATA.read_text(encoding="utf-8"))
+#: Decimals in the document that are settings or quantiles, and not results.
+SETTINGS = {"0.99": "quantile of the negatives", "0.5": "temperature"}
+
+
+def pages(pdf):
+    """Pages as the PDF's page tree counts them."""
+    return max(int(n) for n in re.findall(rb"/Count (\d+)", pdf))
+
+
+@pytest.fixture(scope="module")
+def made():
+    return companion.render(COMMITTED)[0]
+
+
+@pytest.fixture
+def committed(monkeypatch):
+    """The committed results instead of this folder's own."""
+    monkeypatch.setenv("WEINCE_RESULTS", str(ROOT / "paper" / "results"))
+
+
+def test_at_most_twelve_pages(made):
+    assert 6 <= pages(made) <= 12
+    assert made.startswith(b"%PDF-")
+
+
+def test_same_sources_give_the_same_bytes(made):
+    assert companion.render(COMMITTED)[0] == made
+
+
+def test_committed_data_are_what_claims_and_results_say(committed):
+    assert DATA.read_text(encoding="utf-8") == companion.as_text(companion.gather()), (
+        "run `make paper` and commit what it writes"
+    )
+
+
+def test_committed_pdf_is_of_these_sources():
+    stamp = companion.sources(DATA.read_text(encoding="utf-8"))
+    assert f"sources {stamp}".encode() in PDF.read_bytes(), "run `make paper` and commit the PDF"
+    assert pages(PDF.read_bytes()) <= 12
+
+
+def test_any_change_of_the_sources_changes_the_stamp(tmp_path, monkeypatch):
+    home = tmp_path / "companion"
+    for folder in ("notebooks", "paper", "figures"):
+        (home / folder).mkdir(parents=True)
+    (home / "paper" / "companion.typ").write_text('image("../figures/tail.pdf")')
+    (home / "figures" / "tail.pdf").write_bytes(b"one")
+    monkeypatch.setenv("WEINCE_HOME", str(home))
+    stamps = [companion.sources("{}"), companion.sources("{} ")]
+    (home / "figures" / "tail.pdf").write_bytes(b"two")
+    stamps.append(companion.sources("{}"))
+    (home / "figures" / "other.pdf").write_bytes(b"not in the document")
+    assert companion.sources("{}") == stamps[-1]
+    (home / "paper" / "companion.typ").write_text('image("../figures/tail.pdf") ')
+    stamps.append(companion.sources("{}"))
+    assert len(set(stamps)) == 4
+
+
+def test_no_measured_number_is_typed():
+    prose = re.sub(r"^//.*$", "", DOCUMENT, flags=re.MULTILINE)
+    prose = re.sub(r"\d*\.?\d+(pt|em|in|%)", "", prose)
+    prose = re.sub(r"arXiv:[\d.]+|#eqn\(\"[\d.]+\"|Equations? \d\.\d|\(\d\.\d\)", "", prose)
+    prose = re.sub(r'"[a-z0-9/_-]+"', "", prose)  # names of claims and checks
+    assert set(re.findall(r"\d+\.\d+", prose)) <= SETTINGS.keys()
+    # A percentage is a level or a layout's width; the one level is that of the intervals.
+    assert set(re.findall(r"(\d+) %", DOCUMENT)) <= {"95"}
+
+
+def test_everything_quoted_is_there():
+    claims = {c["id"]: c for c in COMMITTED["claims"]}
+    for name in re.findall(r'#(?:val|verdict|claim)\("([^"]+)"\)', DOCUMENT):
+        assert name in claims
+        if not name.endswith("consistent-gain"):  # a study that may not have been run
+            assert claims[name]["value"], name
+    for notebook, metric in re.findall(r'#check\("([^"]+)", "([^"]+)"\)', DOCUMENT):
+        assert COMMITTED["checks"][notebook][metric]
+    for key in re.findall(r'#rep\("([^"]+)"\)', DOCUMENT):
+        assert COMMITTED["reported"][key]
+    for name in re.findall(r'picture\("([a-z0-9_]+)"', DOCUMENT):
+        assert (ROOT / "figures" / f"{name}.pdf").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"),
+    [
+        ("hard-negatives-carry-the-evidence", "does not hold here"),
+        ("gate-follows-the-evidence", "does not hold here"),
+        ("figure-3-endpoint-shape", "holds here with limits"),
+        ("figure-4-held-out-gain", "holds here with limits"),
+        ("figure-6-weibit-is-closer", "holds here with limits"),
+        ("table-5-frechet-alone", "holds here with limits"),
+        ("figure-8-larger-pool", "holds here with limits"),
+    ],
+)
+def test_text_around_a_verdict_still_fits_it(name, verdict):
+    """The document's sentences were written for these verdicts."""
+    (found,) = [c["verdict"] for c in COMMITTED["claims"] if c["id"] == name]
+    assert found == verdict
+
+
+def made_up(gain):
+    """A table of every setting of cpu-fashion; WEINCE is better by ``gain``, give or take."""
+    chosen = study("cpu-fashion")
+    rows = []
+    for k, setting in enumerate(chosen.all_settings()):
+        for seed in chosen.seeds:
+            for split in ("validation", "test"):
+                value = 80 + seed / 50 + (gain + k * seed / 900 if setting.loss == "weince" else 0)
+                for metric in ("linear_accuracy", "recall_at_1"):
+                    row = {"setting": setting.label, "loss": setting.loss, "seed": seed}
+                    row |= {"split": split, "metric": metric, "value": value, "replicate": 1}
+                    rows.append(row | {"dataset": "fashion-mnist", "key": f"{k:08d}{seed:08d}"})
+    frame = pd.concat([results_table(row).assign(setting=row["setting"]) for row in rows])
+    return frame[list(COLUMNS)]
+
+
+def test_studies_fill_in_when_their_tables_come():
+    before = companion.gather()
+    assert [s["run"] for s in before["studies"]] == [False] * len(companion.SHOWN)
+    assert before["counts"]["open"] > 3  # no record of ours at all
+    with files.replacing(table_path("cpu-fashion")) as aside:
+        made_up(2.0).to_csv(aside, index=False)
+    after = companion.gather()
+    fashion = after["studies"][0]
+    assert (fashion["run"], fashion["seeds"]) == (True, 4)
+    assert fashion["metrics"] == ["linear probe", "R@1"]
+    pairs = {(c["method"], c["against"]): c["cells"] for c in fashion["comparisons"]}
+    assert set(pairs) == set(study("cpu-fashion").compare)
+    assert pairs["weince", "infonce"][0]["apart"]
+    assert re.fullmatch(
+        r"\+2\.\d\d \[\+\d\.\d\d, \+\d\.\d\d\]", pairs["weince", "infonce"][0]["text"]
+    )
+    assert pairs["infonce-tuned", "infonce"][0] == {"text": "+0.00 [+0.00, +0.00]", "apart": False}
+    gain = next(c for c in after["claims"] if c["id"] == "table-2-consistent-gain")
+    assert gain["verdict"] == "holds here with limits"
+    # And it is set: with the study's table the document is another one, of at most twelve pages.
+    without, with_table = (
+        companion.render(COMMITTED | {"studies": d["studies"]})[0] for d in (before, after)
+    )
+    assert len(with_table) > len(without)
+    assert pages(with_table) <= 12
+
+
+def test_document_without_a_record_says_not_run_yet():
+    # Typst stops at a name it does not find, so that a whole document lacks none.
+    assert companion.render(companion.gather())[0].startswith(b"%PDF-")
+
+
+def test_build_writes_data_and_pdf_whole(tmp_path, monkeypatch):
+    home = tmp_path / "companion"
+    for folder in ("notebooks", "figures", "paper/reported"):
+        (home / folder).mkdir(parents=True)
+    (home / "paper" / "claims.toml").write_text("claim = []\n")
+    reported = (ROOT / "paper" / "reported" / "reported.csv").read_text()
+    (home / "paper" / "reported" / "reported.csv").write_text(reported)
+    (home / "paper" / "companion.typ").write_text(
+        "#set document(date: none)\n#json(bytes(sys.inputs.data)).counts.open"
+    )
+    monkeypatch.setenv("WEINCE_HOME", str(home))
+    target = companion.build()
+    assert target == home / "paper" / "companion.pdf"
+    assert pages(target.read_bytes()) == 1
+    assert json.loads(companion.data_path().read_text())["counts"]["open"] == 0
+    assert companion.data_path().parent == paths.results()
