@@ -56,7 +56,7 @@ from weince_lib.experiments.tables import (
 
 # The profile's studies and those of stronger evidence.
 strong = STRENGTH[: STRENGTH.index(profile) + 1]
-chosen = [s for s in STUDIES.values() if s.profile in strong]
+chosen = [s for s in STUDIES.values() if s.profile in strong and s.experiment == "vision"]
 frames = {s.name: study_frame(s) for s in chosen}
 ours = {name: frame for name, frame in frames.items() if len(frame)}
 assert ours, "no records collected yet; see `weince collect`"

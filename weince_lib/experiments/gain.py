@@ -52,8 +52,12 @@ def seed_table(study: Study, frame: pd.DataFrame, metric: str) -> pd.DataFrame:
     """
     rows: list[dict[str, Any]] = []
     wanted = [(metric, "test"), ("negative_entropy", "train"), ("mean_lambda", "train")]
-    means = frame.groupby(["setting", "seed", "metric", "split"])["value"].mean()
-    value = {tuple(index): float(v) for index, v in means.items()}  # type: ignore[call-overload]
+    keys = ["setting", "seed", "metric", "split"]
+    means = frame.groupby(keys, as_index=False)["value"].mean()
+    value: dict[tuple[Any, ...], float] = {
+        tuple(index): float(v)
+        for *index, v in means[[*keys, "value"]].itertuples(index=False, name=None)
+    }
     for method, settings in study.methods.items():
         if len(settings) != 1:
             continue

@@ -209,9 +209,9 @@ def _rooms(name: str) -> list[tuple[str, str]]:
             continue
         for node in ast.walk(ast.parse(cell.source)):
             if isinstance(node, ast.ImportFrom) and node.module:
-                package, *room = node.module.split(".")
+                package, *below = node.module.split(".")
                 if package == "weince_lib":
-                    found |= {room[0]} if room else {alias.name for alias in node.names}
+                    found |= {below[0]} if below else {alias.name for alias in node.names}
     library = paths.root() / "weince_lib"
     rooms = []
     for room in sorted(found - EVERYWHERE):

@@ -6,21 +6,24 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ..experiments import notebooks
-from ..experiments.claims import Decision
+from ..experiments.claims import Decision, Verdict
 from ..experiments.reading import title
 
 #: Each verdict with a sign of its own, so that it does not hang on colour.
-VERDICT_MARKS = {
-    "supported": "✓ supported",
-    "contradicted": "✗ contradicted",
-    "inconclusive": "~ inconclusive",
-    "open": "○ open",
+VERDICT_MARKS: dict[Verdict, str] = {
+    "holds": "✓ holds",
+    "holds here with limits": "◐ holds here with limits",
+    "does not hold here": "✗ does not hold here",
+    "not testable here": "○ not testable here",
+    "open": "… open",
 }
-MEANING = {
-    "supported": "what we measured bears it out",
-    "contradicted": "what we measured speaks against it",
-    "inconclusive": "measured, but too uncertain or on other data than the claim's",
-    "open": "not measured here",
+MEANING: dict[Verdict, str] = {
+    "holds": "borne out in the generality it claims",
+    "holds here with limits": "borne out on less than it speaks of; the limits are named",
+    "does not hold here": "what we measured says otherwise",
+    "not testable here": "out of our reach, or our interval allows both answers; what it would "
+    "take is named",
+    "open": "no record yet",
 }
 
 
@@ -33,7 +36,11 @@ def tally(decisions: Sequence[Decision]) -> str:
     """A table of how many claims have which verdict."""
     counts = Counter(decision.verdict for decision in decisions)
     lines = ["| verdict | claims | meaning |", "|---|---:|---|"]
-    lines += [f"| {mark} | {counts[v]} | {MEANING[v]} |" for v, mark in VERDICT_MARKS.items()]
+    lines += [
+        f"| {mark} | {counts[v]} | {MEANING[v]} |"
+        for v, mark in VERDICT_MARKS.items()
+        if counts[v] or v != "open"
+    ]
     return "\n".join(lines)
 
 
@@ -72,6 +79,8 @@ def _entry(decision: Decision) -> str:
     facts = [
         ("Paper", decision.paper),
         ("Ours", f"{decision.ours} ({decision.evidence})" if decision.ours else ""),
+        ("Limits", decision.limits),
+        ("Needs", decision.needs),
         ("Doubt", claim.doubt),
         ("Records", ", ".join(f"`{key}`" for key in decision.records)),
     ]
@@ -80,12 +89,17 @@ def _entry(decision: Decision) -> str:
         link = f"[{title(claim.notebook)}](notebooks/{claim.notebook}.ipynb)"
         facts.append(("Notebook", link))
     # A definition list of the facts, in a box whose edge shows the verdict.
-    lines = [f"({claim.id})=", f"::::{{container}} claim {decision.verdict}"]
+    lines = [f"({claim.id})=", f"::::{{container}} claim {_slug(decision.verdict)}"]
     lines += [f"**{claim.label}** · {VERDICT_MARKS[decision.verdict]}", "", claim.statement, ""]
     for label, text in facts:
         if text:
             lines += [label, f": {text}".replace("\n", " "), ""]
     return "\n".join([*lines, "::::"])
+
+
+def _slug(verdict: Verdict) -> str:
+    """The verdict as the name of a style."""
+    return verdict.replace(" ", "-")
 
 
 def _section(section: str) -> str:

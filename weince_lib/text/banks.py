@@ -54,11 +54,13 @@ class DropoutBank:
                 return_evidence=True,
             )
             parts.append(found)
-        joined = (torch.cat([getattr(p, n) for p in parts]) for n in _PER_ANCHOR)
-        return TailEvidence(*joined, torch.stack([p.rho_0 for p in parts]))
-
-
-_PER_ANCHOR = ("rho", "beta", "delta_aic", "lam")
+        return TailEvidence(
+            rho=torch.cat([p.rho for p in parts]),
+            beta=torch.cat([p.beta for p in parts]),
+            delta_aic=torch.cat([p.delta_aic for p in parts]),
+            lam=torch.cat([p.lam for p in parts]),
+            rho_0=torch.stack([p.rho_0 for p in parts]),
+        )
 
 
 @torch.no_grad()

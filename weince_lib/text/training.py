@@ -256,10 +256,13 @@ class _Run:
                 self._take(queued)
                 queued = []
                 if after in self.snapshots:
-                    self._write(lambda p, s=after: self._weights(snapshot(p, s)))
+                    self._write_snapshot(after)
                 if after < end:
                     self._save_within()
         self._evaluate()
+
+    def _write_snapshot(self, step: int) -> None:
+        self._write(lambda path: self._weights(snapshot(path, step)))
 
     def _take(self, queued: list[Tensor]) -> None:
         for value in torch.stack(queued).tolist():

@@ -11,7 +11,7 @@ import hashlib
 import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors import SafetensorError
@@ -129,10 +129,10 @@ def read_weights(path: Path) -> Mapping[str, Tensor]:
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
-        content: Any = torch.load(path, map_location="cpu", weights_only=True)
+        content: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
         if not all(isinstance(value, Tensor) for value in content.values()):
             raise TypeError("not only tensors")
-        return content  # type: ignore[no-any-return]
+        return content
     except (SafetensorError, RuntimeError, EOFError, AttributeError, TypeError) as error:
         raise ModelFolderError(f"{path}: damaged, or no weights ({error})") from error
     except Exception as error:  # pickle's own errors, of which weights_only makes several
