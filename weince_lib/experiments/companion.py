@@ -15,17 +15,20 @@ import pandas as pd
 
 from .. import files
 from ..evaluation import Interval
-from . import paths, sweep, tables
+from . import grid_gain, paths, sweep, tables
 from .claims import STRENGTH, VERDICTS, Decision, decide_all, format_interval
 from .collect import load_reported, load_results
+from .gain import CONTRASTS
 from .grid import STUDIES
 from .selection import chosen_by_method, compare, study_frame
+from .study_types import Study
 
 #: Studies the document shows, in its order; one without records says so.
 SHOWN = ("cpu-fashion", "cpu-gain-fashion", "cpu-gain-pairs", "cpu-static")
 #: Their metrics with the words for them; a study has the columns that its rows have.
 METRICS = {
     "linear_accuracy": "linear probe",
+    "standardised_linear_accuracy": "converged probe",
     "recall_at_1": "R@1",
     "sts_spearman": "STS-B Spearman",
 }
@@ -202,7 +205,7 @@ def _study(name: str) -> dict[str, Any]:
         if any(method in chosen[metric] for metric in known)
     ]
     compared = []
-    for a, b in study.compare:
+    for a, b in _pairs(study):
         cells = [_difference(chosen[metric].get(a), chosen[metric].get(b)) for metric in known]
         if any(cell["text"] for cell in cells):
             compared.append({"method": a, "against": b, "cells": cells})
@@ -215,6 +218,18 @@ def _study(name: str) -> dict[str, Any]:
         "methods": methods,
         "comparisons": compared,
     }
+
+
+#: Pairs of the gain studies beside those that differ in one factor.
+AGAINST_TUNED = ("weibit-2", "released", "weince-0.5", "weince-0.2")
+
+
+def _pairs(study: Study) -> list[tuple[str, str]]:
+    """The comparisons to show; of a study of many settings, those that single out a factor."""
+    if study.name not in {s.name for s in grid_gain.STUDIES}:
+        return list(study.compare)
+    pairs = [*CONTRASTS.values(), *((name, "infonce-tuned") for name in AGAINST_TUNED)]
+    return [pair for pair in pairs if set(pair) <= study.methods.keys()]
 
 
 def _level(chosen: Any) -> str:
