@@ -18,6 +18,23 @@
 # Each is switched on and off here, on the same seeds and steps. All numbers below are read from records, or computed from
 # them; nothing is trained in this notebook.
 
+# %% tags=["setup"]
+# In Colab this fetches the library; torch, numpy and all else that is there keep their versions.
+import importlib.util
+
+if importlib.util.find_spec("weince_lib") is None:
+    import pathlib
+    import runpy
+    import subprocess
+
+    repository, ref = "", ""  # written by `weince badges`
+    if not repository:
+        raise ModuleNotFoundError("weince_lib is not installed; see README.md, or run `make lab`")
+    if not pathlib.Path("weince").exists():
+        clone = ["git", "-c", "advice.detachedHead=false", "clone", "-q", "--depth=1"]
+        subprocess.run([*clone, f"--branch={ref}", repository, "weince"], check=True)
+    runpy.run_path("weince/weince_lib/hosted.py", run_name="__main__")
+
 # %% tags=["parameters"]
 profile = "quick"
 studies = ["cpu-gain-fashion", "cpu-gain-pairs"]

@@ -125,7 +125,7 @@ def test_a_setting_given_beats_the_profile(name):
 
 
 def test_every_setting_has_a_case_here():
-    assert OTHER.keys() | {"tail"} == VisionConfig.model_fields.keys()
+    assert OTHER.keys() | {"tail", "ablation"} == VisionConfig.model_fields.keys()
     assert list(OTHER_TAIL) == TAIL_FIELDS
 
 

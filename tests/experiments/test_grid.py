@@ -37,7 +37,7 @@ def test_the_papers_default_comes_first_and_wins_ties():
 
 def test_every_pair_of_the_paper_has_a_study():
     pairs = {(d, e) for d, encoders in grid.PAPER_ENCODERS.items() for e in encoders}
-    named = {name for name in STUDIES if name.startswith("paper-")}
+    named = {name for name in STUDIES if name.startswith("paper-") and name != "paper-simcse"}
     assert named == {f"paper-{d}-{e}" for d, e in pairs}
     assert all(name == s.name for name, s in STUDIES.items())
 

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from weince_lib.evaluation import stratified_split
 from weince_lib.experiments import (
     PROFILES,
     ConfigError,
@@ -17,6 +18,7 @@ from weince_lib.experiments import (
     training_images,
     vision,
     vision_config,
+    vision_metrics,
 )
 from weince_lib.experiments.collect import records_of
 from weince_lib.experiments.config import profile_stamp
@@ -31,7 +33,7 @@ def no_training(monkeypatch):
     def refuse(*args, **more):
         raise AssertionError("a finished run was repeated")
 
-    for name in ("train", "load", "linear_probe", "knn_evaluate"):
+    for name in ("train", "load", "evaluate"):
         monkeypatch.setattr(vision, name, refuse)
 
 
@@ -176,7 +178,8 @@ def test_trained_model_gives_the_metrics_of_the_record(tiny):
     images = training_images(config)
     model = trained_model(config, images)
     found = vision.evaluate(model, images, vision.load("digits", "test"), config)
-    kept = [(m.name, m.split, m.replicate, m.value) for m in record.metrics]
+    # The loss's own metrics, on training batches, come after those of the features.
+    kept = [(m.name, m.split, m.replicate, m.value) for m in record.metrics if m.split != "train"]
     assert [(m.name, m.split, m.replicate, m.value) for m in found] == kept
 
 
@@ -186,7 +189,7 @@ def test_probe_has_the_first_split_and_knn_each_with_the_whole_test_set(tiny, mo
     banks = {"linear_probe": [], "knn_evaluate": []}
 
     def watched(name):
-        evaluate = getattr(vision, name)
+        evaluate = getattr(vision_metrics, name)
 
         def call(features, labels, *more, **given):
             banks[name].append((features, labels, more))
@@ -195,11 +198,11 @@ def test_probe_has_the_first_split_and_knn_each_with_the_whole_test_set(tiny, mo
         return call
 
     for name in banks:
-        monkeypatch.setattr(vision, name, watched(name))
+        monkeypatch.setattr(vision_metrics, name, watched(name))
     model = trained_model(config, images)
     vision.evaluate(model, images, test_set, config)
     h = frozen.extract_features(model.encoder, images.images)
-    splits = [vision.stratified_split(images.labels, seed=seed) for seed in config.split_seeds]
+    splits = [stratified_split(images.labels, seed=seed) for seed in config.split_seeds]
     assert not torch.equal(splits[0].train, splits[1].train)
     (features, labels, (queries,)), (scaled, _, (scaled_queries,)) = banks["linear_probe"]
     assert torch.equal(features, h[splits[0].train])

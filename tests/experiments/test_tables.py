@@ -117,7 +117,7 @@ def test_cells_without_a_number_say_why(cifar100):
     assert known["paper: WEINCE − InfoNCE"] == "+3.27"
     assert known["ours: WEINCE − InfoNCE"] == "+1.25 [+0.79, +1.71]"
     assert known["seeds"] == "4"
-    absent = read.loc[("cifar10", "resnet18", "linear accuracy")]
+    absent = read.loc[("CIFAR-10", "resnet18", "linear accuracy")]
     assert absent["paper: WEINCE"] == "not in the sources"
     assert absent["ours: WEINCE"] == "not run"
     assert absent["seeds"] == ""
@@ -126,7 +126,7 @@ def test_cells_without_a_number_say_why(cifar100):
     assert extra["ours: InfoNCE"].startswith("91.50 ± ")
     assert extra["ours: WEINCE − InfoNCE"] == "not run"
     # An interval is missing where the sources give none.
-    vit = read.loc[("tiny-imagenet", "vit-small", "linear accuracy")]
+    vit = read.loc[("Tiny-ImageNet", "vit-small", "linear accuracy")]
     assert vit["paper: InfoNCE"] == "33.12"
 
 
@@ -142,7 +142,7 @@ def test_wide_has_the_recalls_as_columns_in_the_order_of_k(cifar100):
         "81.45",
     ]
     assert list(paper.index)[:3] == [
-        ("cifar10", "resnet18", loss) for loss in ("InfoNCE", "WEINCE", "WEINCE − InfoNCE")
+        ("CIFAR-10", "resnet18", loss) for loss in ("InfoNCE", "WEINCE", "WEINCE − InfoNCE")
     ]
     assert ours.loc[("CIFAR-100", "resnet18", "WEINCE"), "R@1"].startswith("51.25 ± ")
     assert ours.loc[("CIFAR-100", "resnet18", "WEINCE"), "R@2"] == "not run"

@@ -211,7 +211,7 @@ def test_presets():
     p = sample_parameters(digits, 2000, 8, 8, generator())
     assert not bool(p.flipped.any())
     assert int((p.boxes[:, 2] * p.boxes[:, 3]).min()) >= 24  # 0.4 of 64, sides rounded
-    with pytest.raises(ValueError, match="unknown data set 'cifar'; known: digits, fashion-mnist"):
+    with pytest.raises(ValueError, match="unknown data set 'cifar'; known: digits, digit-pairs"):
         augmentation("cifar")
     colour = {"cifar10", "cifar100", "stl10", "imagenet32", "tiny-imagenet"}
     assert set(AUGMENTATIONS) == {"digits", "fashion-mnist", "imagefolder"} | colour

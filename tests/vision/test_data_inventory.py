@@ -50,6 +50,7 @@ def states():
 def test_holdings_of_an_empty_folder():
     assert states() == {
         "digits": "there",
+        "digit-pairs": "there",
         "fashion-mnist": "missing",
         "cifar10": "missing",
         "cifar100": "missing",

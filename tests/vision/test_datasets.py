@@ -117,7 +117,7 @@ def test_a_set_without_classes_has_no_labels():
 
 def test_unknown_names():
     for name in ("mnist", "imagefolder", "imagefolder:"):
-        known = f"unknown data set '{name}'; known: digits, fashion-mnist, .*, imagefolder:PATH"
+        known = f"unknown data set '{name}'; known: digits, digit-pairs, .*, imagefolder:PATH"
         with pytest.raises(ValueError, match=known):
             load(name, "train")
     with pytest.raises(ValueError, match="unknown split 'validation'; known: train, test"):

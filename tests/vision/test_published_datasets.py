@@ -101,7 +101,7 @@ def test_stl10_alone_has_another_split_to_train_with():
     assert splits("stl10") == ("train", "test", "unlabeled")
     with pytest.raises(ValueError, match="unknown split 'unlabeled'; known: train, test"):
         load("cifar10", "unlabeled")
-    with pytest.raises(ValueError, match="unknown data set 'mnist'; known: digits, fashion-mnist"):
+    with pytest.raises(ValueError, match="unknown data set 'mnist'; known: digits, digit-pairs"):
         pretraining_split("mnist")
 
 

@@ -16,9 +16,11 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    SerializerFunctionWrapHandler,
     TypeAdapter,
     ValidationError,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -113,14 +115,17 @@ class VisionConfig(BaseModel):
             raise ValueError(f"width = {self.width} does not fit encoder {self.encoder!r}")
         return self
 
-    def canonical(self) -> dict[str, Any]:
-        """JSON values, the same for every way of writing the same run.
+    @model_serializer(mode="wrap")
+    def _without_ablation(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """``ablation`` only where there is one: records older than that field keep their keys."""
+        content: dict[str, Any] = usual(self)
+        if self.ablation is None:
+            content.pop("ablation", None)
+        return content
 
-        ``ablation`` is left out where there is none: records made before there was such a field
-        keep their keys.
-        """
-        unset = {"ablation"} if self.ablation is None else None
-        return self.model_dump(mode="json", exclude=unset)
+    def canonical(self) -> dict[str, Any]:
+        """JSON values, the same for every way of writing the same run."""
+        return self.model_dump(mode="json")
 
     @property
     def label(self) -> str:
