@@ -320,6 +320,6 @@ def test_too_few_images_for_the_knn_bank_are_refused_before_training(tiny, monke
 
     monkeypatch.setattr(vision, "train", refuse)
     monkeypatch.setenv("WEINCE_RUNS", str(tmp_path / "few"))
-    monkeypatch.setattr(vision, "RECALL_KS", (1, 10_000))
+    monkeypatch.setattr(vision_metrics, "RECALL_KS", (1, 10_000))
     with pytest.raises(ValueError, match=r"kNN bank of \d+; R@10000"):
         run_vision(tiny[0], profile="quick")

@@ -214,7 +214,7 @@ def test_presets():
     with pytest.raises(ValueError, match="unknown data set 'cifar'; known: digits, digit-pairs"):
         augmentation("cifar")
     colour = {"cifar10", "cifar100", "stl10", "imagenet32", "tiny-imagenet"}
-    assert set(AUGMENTATIONS) == {"digits", "fashion-mnist", "imagefolder"} | colour
+    assert set(AUGMENTATIONS) == {"digits", "digit-pairs", "fashion-mnist", "imagefolder"} | colour
     assert all(augmentation(name) == TwoViewAugment() for name in colour)
 
 
