@@ -18,10 +18,11 @@ from ..evaluation import Interval
 from . import grid_gain, paths, sweep, tables
 from .claims import STRENGTH, VERDICTS, Decision, decide_all, format_interval
 from .collect import load_reported, load_results
-from .gain import CONTRASTS
+from .gain import CONTRASTS, contrasts, seed_table, verdict
 from .grid import STUDIES
 from .selection import chosen_by_method, compare, study_frame
 from .study_types import Study
+from .vision_metrics import STANDARDISED
 
 #: Studies the document shows, in its order; one without records says so.
 SHOWN = ("cpu-fashion", "cpu-gain-fashion", "cpu-gain-pairs", "cpu-static")
@@ -217,7 +218,28 @@ def _study(name: str) -> dict[str, Any]:
         "metrics": [METRICS[metric] for metric in known],
         "methods": methods,
         "comparisons": compared,
+        "verdicts": _verdicts(study, frame, known),
     }
+
+
+def _verdicts(study: Study, frame: pd.DataFrame, known: list[str]) -> list[dict[str, str]]:
+    """Factors of a gain study by what its records say, after Holm's adjustment; else empty."""
+    if not _of_gain(study):
+        return []
+    metric = STANDARDISED if STANDARDISED in known else known[0]
+    rows = contrasts(seed_table(study, frame, metric)).to_dict("records")
+    words: dict[str, list[str]] = {"helps": [], "hurts": [], "cannot tell": []}
+    for row in rows:
+        words.setdefault(verdict(row), []).append(str(row["factor"]))
+    return [
+        {"word": word, "factors": ", ".join(names), "metric": METRICS[metric]}
+        for word, names in words.items()
+        if names
+    ]
+
+
+def _of_gain(study: Study) -> bool:
+    return study.name in {s.name for s in grid_gain.STUDIES}
 
 
 #: Pairs of the gain studies beside those that differ in one factor.
@@ -226,7 +248,7 @@ AGAINST_TUNED = ("weibit-2", "released", "weince-0.5", "weince-0.2")
 
 def _pairs(study: Study) -> list[tuple[str, str]]:
     """The comparisons to show; of a study of many settings, those that single out a factor."""
-    if study.name not in {s.name for s in grid_gain.STUDIES}:
+    if not _of_gain(study):
         return list(study.compare)
     pairs = [*CONTRASTS.values(), *((name, "infonce-tuned") for name in AGAINST_TUNED)]
     return [pair for pair in pairs if set(pair) <= study.methods.keys()]
