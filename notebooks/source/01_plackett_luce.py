@@ -3,7 +3,7 @@
 
 # %% [markdown] tags=["header"]
 # **Paper:** section 2.1, Equations 2.2 and 2.3 \
-# **Time:** `quick` half a minute (one core); `cpu` minutes \
+# **Time:** `quick` seconds (one core); `cpu` minutes \
 # **Claims:** [3 of the paper's](../paper/claims.toml) \
 # **Library:** [choice](../weince_lib/choice/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py), [links](../weince_lib/links.py), [losses](../weince_lib/losses/__init__.py)
 #

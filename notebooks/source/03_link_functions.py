@@ -3,7 +3,7 @@
 
 # %% [markdown] tags=["header"]
 # **Paper:** sections 2.2.2 and 2.2.3, Table 1, Theorem 2.4, Appendix B and C.3, Figures 1 and 2 \
-# **Time:** `quick` a minute (one core); `cpu` minutes \
+# **Time:** `quick` half a minute (one core); `cpu` minutes \
 # **Claims:** [14 of the paper's](../paper/claims.toml) \
 # **Library:** [choice](../weince_lib/choice/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py), [links](../weince_lib/links.py)
 #

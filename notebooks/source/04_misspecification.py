@@ -3,7 +3,7 @@
 
 # %% [markdown] tags=["header"]
 # **Paper:** section 2.2.2, Appendix C.1, Figure 5 \
-# **Time:** `quick` a minute, once one encoder is trained (one core); `cpu` minutes \
+# **Time:** `quick` half a minute, once one encoder is trained (one core); `cpu` minutes \
 # **Claims:** [4 of the paper's](../paper/claims.toml) \
 # **Library:** [choice](../weince_lib/choice/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py)
 #

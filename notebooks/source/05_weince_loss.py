@@ -3,7 +3,7 @@
 
 # %% [markdown] tags=["header"]
 # **Paper:** section 3, Equations 3.1 and 3.2, Algorithm 1, Appendix E \
-# **Time:** `quick` half a minute, once one encoder is trained (one core) \
+# **Time:** `quick` seconds, once one encoder is trained (one core) \
 # **Claims:** [12 of the paper's](../paper/claims.toml) \
 # **Library:** [diagnostics](../weince_lib/diagnostics/__init__.py), [losses](../weince_lib/losses/__init__.py), [vision](../weince_lib/vision/__init__.py)
 #

@@ -3,10 +3,11 @@
 
 # %% [markdown] tags=["header"]
 # **Paper:** section 4.1, Appendix F \
-# **Time:** `quick` a minute (one core); `cpu` an hour or two; `paper` hours on a GPU \
+# **Time:** `quick` half a minute (one core); `cpu` an hour or two; `paper` hours on a GPU \
+# **Claims:** [5 of the paper's](../paper/claims.toml) \
 # **Library:** [vision](../weince_lib/vision/__init__.py)
 #
-# [← 05 · The WEINCE loss, step by step](05_weince_loss.ipynb) | [Contents](00_overview.ipynb) | [08 · Does the similarity tail have an endpoint? →](08_tail_evidence.ipynb)
+# [← 05 · The WEINCE loss, step by step](05_weince_loss.ipynb) | [Contents](00_overview.ipynb) | [07 · Sentences: SimCSE with WEINCE →](07_train_text.ipynb)
 
 # %% [markdown]
 # One run, from images to evaluated features: SimCLR with InfoNCE or WEINCE, the encoder frozen, then a

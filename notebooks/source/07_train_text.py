@@ -1,8 +1,15 @@
 # %% [markdown]
 # # 07 · Sentences: SimCSE with WEINCE
+
+# %% [markdown] tags=["header"]
+# **Paper:** section 4.2 \
+# **Time:** `quick` seconds (one core) \
+# **Claims:** [3 of the paper's](../paper/claims.toml) \
+# **Library:** [evaluation](../weince_lib/evaluation/__init__.py), [text](../weince_lib/text/__init__.py)
 #
-# *Paper: section 4.2.*
-#
+# [← 06 · Train an encoder](06_train_vision.ipynb) | [Contents](00_overview.ipynb) | [08 · Does the similarity tail have an endpoint? →](08_tail_evidence.ipynb)
+
+# %% [markdown]
 # The paper's evidence beyond images is one experiment. Unsupervised SimCSE trains BERT-base on a million
 # sentences from Wikipedia with InfoNCE; replacing only the logits by WEINCE's lifts the STS Benchmark from
 # 71.74 ± 4.23 to 76.36 ± 3.17. SimCSE's own paper reports 76.85 for InfoNCE with the same encoder. So two things

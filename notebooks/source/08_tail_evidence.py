@@ -3,11 +3,11 @@
 
 # %% [markdown] tags=["header"]
 # **Paper:** section 2.3.1, Figure 3 \
-# **Time:** `quick` a minute, once four encoders are trained (one core); `cpu` minutes \
+# **Time:** `quick` half a minute, once four encoders are trained (one core); `cpu` minutes \
 # **Claims:** [4 of the paper's](../paper/claims.toml) \
 # **Library:** [diagnostics](../weince_lib/diagnostics/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py), [evt](../weince_lib/evt/__init__.py), [losses](../weince_lib/losses/__init__.py)
 #
-# [← 06 · Train an encoder](06_train_vision.ipynb) | [Contents](00_overview.ipynb) | [09 · Which link explains who wins? →](09_link_selection.ipynb)
+# [← 07 · Sentences: SimCSE with WEINCE](07_train_text.ipynb) | [Contents](00_overview.ipynb) | [09 · Which link explains who wins? →](09_link_selection.ipynb)
 
 # %% [markdown]
 # Take an encoder trained with InfoNCE, freeze it, and look at its most similar **negative** pairs. Peaks over

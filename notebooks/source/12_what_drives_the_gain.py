@@ -1,8 +1,15 @@
 # %% [markdown]
 # # 12 · What drives the gain?
+
+# %% [markdown] tags=["header"]
+# **Paper:** sections 4.1 and 4.2, Table 2 \
+# **Time:** `quick` seconds (one core) \
+# **Claims:** [one of the paper's](../paper/claims.toml) \
+# **Library:** [losses](../weince_lib/losses/__init__.py)
 #
-# *Paper: section 3, Algorithm 1, Tables 2 and 3.*
-#
+# [← 11 · Tables](11_tables.ipynb) | [Contents](00_overview.ipynb)
+
+# %% [markdown]
 # The paper replaces InfoNCE's logits by a blend,
 #
 # $$\ell_{ij} = (1-\lambda_i)\,\frac{s_{ij}}{\tau} - \lambda_i\,\hat\beta_i \log(1 - s_{ij}),$$
