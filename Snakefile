@@ -22,7 +22,7 @@ NOTEBOOKS = {
     "10_gradient_allocation": SEEDS,
 }
 # Notebooks that read the table.
-READERS = ("00_overview", "11_tables")
+READERS = ("00_overview", "11_tables", "12_what_drives_the_gain")
 
 TRAIN = str(EXECUTED / "06_train_vision--loss={loss},seed={seed}.ipynb")
 

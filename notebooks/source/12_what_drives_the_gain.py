@@ -200,7 +200,8 @@ for name, table in tables.items():
     if points.empty:
         print(f"{name}: no run recorded its sharpness")
         continue
-    plots.accuracy_against_sharpness(points, f"{name}: accuracy, %")
+    figure = plots.accuracy_against_sharpness(points, f"{name}: accuracy, %")
+    plots.save_figure(figure, name.removeprefix("cpu-").replace("-", "_"))
     plt.show()
 
 # %% [markdown]

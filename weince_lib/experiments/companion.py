@@ -214,7 +214,7 @@ def _study(name: str) -> dict[str, Any]:
     return found | {
         "run": True,
         "data": f"{first['dataset']}, {first['encoder']}".removesuffix(", "),
-        "seeds": int(frame["seed"].nunique()),
+        "seeds": max(c.test.n for by_method in chosen.values() for c in by_method.values()),
         "metrics": [METRICS[metric] for metric in known],
         "methods": methods,
         "comparisons": compared,
@@ -267,5 +267,7 @@ def _difference(a: Any, b: Any) -> dict[str, Any]:
     if pair is None:
         return {"text": "", "apart": False}
     i = pair.interval
+    if i.n < 2:  # a single encoder has no interval
+        return {"text": f"{i.mean:+.2f} (one seed)", "apart": False}
     apart = bool(i.low > 0 or i.high < 0)
     return {"text": f"{i.mean:+.2f} [{i.low:+.2f}, {i.high:+.2f}]", "apart": apart}

@@ -219,6 +219,7 @@ CONTRASTS: dict[str, tuple[str, str]] = {
     "both further losses, at τ = 0.2": ("infonce-0.2+both", "infonce-0.2"),
     "τ = 0.2, not 0.5": ("infonce-0.2", "infonce-0.5"),
     "τ = 0.1, not 0.5": ("infonce-0.1", "infonce-0.5"),
+    "pure endpoint link, β = 2, not τ = 0.1": ("weibit-2", "infonce-0.1"),
 }
 
 
