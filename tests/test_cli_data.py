@@ -24,6 +24,7 @@ def test_list_has_a_line_for_every_set(tmp_path):
     lines = result.stdout.splitlines()
     assert [line.split()[:2] for line in lines] == [
         ["digits", "there"],
+        ["digit-pairs", "there"],
         ["fashion-mnist", "missing"],
         ["cifar10", "missing"],
         ["cifar100", "missing"],
@@ -31,7 +32,7 @@ def test_list_has_a_line_for_every_set(tmp_path):
         ["imagenet32", "missing"],
         ["tiny-imagenet", "missing"],
     ]
-    assert lines[2].endswith(str(tmp_path / "cifar-10-batches-py"))
+    assert lines[3].endswith(str(tmp_path / "cifar-10-batches-py"))
 
 
 def test_check_of_a_whole_set():
@@ -59,5 +60,7 @@ def test_check_goes_on_after_a_bad_set_and_fails(tmp_path):
 def test_unknown_name_is_one_line_with_the_known_ones():
     result = weince("check", "mnist")
     assert result.exit_code == 1
-    assert result.stderr.startswith("Error: unknown data set 'mnist'; known: digits, fashion-mnist")
+    assert result.stderr.startswith(
+        "Error: unknown data set 'mnist'; known: digits, digit-pairs, fashion-mnist"
+    )
     assert len(result.stderr.splitlines()) == 1

@@ -21,7 +21,7 @@ PDF = ROOT / "paper" / "companion.pdf"
 DATA = ROOT / "paper" / "results" / "companion.json"
 COMMITTED = json.loads(DATA.read_text(encoding="utf-8"))
 #: Decimals in the document that are settings or quantiles, and not results.
-SETTINGS = {"0.99": "quantile of the negatives", "0.5": "temperature"}
+SETTINGS = {"0.99": "quantile of the negatives", "0.5": "temperature", "0.2": "temperature"}
 
 
 def pages(pdf):
