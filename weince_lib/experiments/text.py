@@ -17,9 +17,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from filelock import FileLock
 from torch import nn
 
+from .. import files
 from ..text import load_corpus, load_sts, sts_score
 from ..text.encoders import StaticEncoder, TinyTransformer, load_transformer
 from ..text.simcse import SimCSE, encode, seeded
@@ -156,7 +156,7 @@ def run_text(
     with join_processes(device) as (world, own), ExitStack() as stack:
         if world.first:
             # Two notebooks that need the same run at once: the second waits and finds the record.
-            stack.enter_context(FileLock(folder / ".lock"))
+            stack.enter_context(files.locked(folder / ".lock"))
         world.wait()
         done = store.find(EXPERIMENT, settings)
         if done is None:
@@ -299,7 +299,7 @@ def models_along_text(config: TextConfig, data: TextData) -> dict[str, SimCSE]:
         raise FileNotFoundError(f"{checkpoint} is missing; run_text with this config first")
     step = total_steps(config, len(data.corpus)) // 2
     kept = snapshot(checkpoint, step)
-    with FileLock(record.parent / ".lock"), TemporaryDirectory(dir=record.parent) as folder:
+    with files.locked(record.parent / ".lock"), TemporaryDirectory(dir=record.parent) as folder:
         if not kept.exists():
             again = Path(folder) / CHECKPOINT
             train_text(config, build_text_model(config, data), data, again, "cpu", {step})
