@@ -11,11 +11,12 @@ from torchvision.transforms import RandomResizedCrop
 from weince_lib.vision.augment import (
     AUGMENTATIONS,
     TwoViewAugment,
+    apply_by_order,
     apply_parameters,
     augmentation,
-    sample_boxes,
     sample_parameters,
 )
+from weince_lib.vision.view_parameters import sample_boxes
 
 #: Seeded, so that a test either always passes or never does.
 LEVEL = 1e-3
@@ -107,14 +108,15 @@ def test_strong_jitter_never_gets_a_negative_factor():
     assert float(factors.max()) > 2.4
 
 
+@pytest.mark.parametrize("size", [16, 64])  # by matrices, and sampled at points
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_view_equals_torchvisions_transforms_in_sequence(channels):
-    images = torch.rand(30, channels, 16, 16, generator=generator(1))
-    p = sample_parameters(TwoViewAugment(), 30, 16, 16, generator(4))
+def test_a_view_equals_torchvisions_transforms_in_sequence(channels, size):
+    images = torch.rand(30, channels, size, size, generator=generator(1))
+    p = sample_parameters(TwoViewAugment(), 30, size, size, generator(4))
     operations = (tv.adjust_brightness, tv.adjust_contrast, tv.adjust_saturation, tv.adjust_hue)
     expected = []
     for k, image in enumerate(images):
-        view = tv.resized_crop(image, *p.boxes[k].tolist(), [16, 16], antialias=True)
+        view = tv.resized_crop(image, *p.boxes[k].tolist(), [size, size], antialias=True)
         if p.flipped[k]:
             view = tv.horizontal_flip(view)
         if p.jittered[k]:
@@ -123,8 +125,9 @@ def test_a_view_equals_torchvisions_transforms_in_sequence(channels):
         if p.grey[k]:
             view = tv.rgb_to_grayscale(view, channels)
         expected.append(view)
-    found = apply_parameters(images, p, (16, 16))
-    torch.testing.assert_close(found, torch.stack(expected), atol=1e-5, rtol=0)
+    for apply in (apply_parameters, apply_by_order):
+        found = apply(images, p, (size, size))
+        torch.testing.assert_close(found, torch.stack(expected), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (3, 10, 14)])

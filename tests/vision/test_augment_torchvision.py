@@ -19,8 +19,9 @@ from torchvision import transforms as tv
 from torchvision.transforms.functional import to_pil_image
 
 from weince_lib.vision import TwoViewAugment
-from weince_lib.vision.augment import sample_parameters
-from weince_lib.vision.image_ops import color_jitter, jitter_at_once
+from weince_lib.vision import augment as augment_module
+from weince_lib.vision.augment import apply_by_order, apply_parameters, sample_parameters
+from weince_lib.vision.image_ops import color_jitter
 
 LEVEL = 1e-3
 N = 1200
@@ -156,20 +157,26 @@ def test_the_tests_tell_settings_apart(name: str, wrong: dict) -> None:
     assert disagreements(ours(OFF | settings | wrong), theirs(name))
 
 
+@pytest.mark.parametrize("size", [(6, 7), (50, 49)])
 @pytest.mark.parametrize("channels", [1, 3])
-def test_jitter_at_once_is_jitter_in_groups(channels: int) -> None:
+def test_views_by_order_are_those_made_at_once(
+    channels: int, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     generator = torch.Generator().manual_seed(3)
-    images = torch.rand(200, channels, 6, 7, generator=generator)
-    p = sample_parameters(TwoViewAugment(), 200, 6, 7, generator)
-    grouped = color_jitter(images, p.factors, p.order, p.jittered)
-    before = images.clone()
-    at_once = jitter_at_once(images, p.factors, p.order, p.jittered)
-    torch.testing.assert_close(at_once, grouped, atol=2e-6, rtol=0)
-    assert torch.equal(at_once[~p.jittered], images[~p.jittered])
-    assert torch.equal(images, before)
+    images = torch.randint(0, 256, (150, channels, *size), dtype=torch.uint8, generator=generator)
+    p = sample_parameters(TwoViewAugment(), 150, *size, generator)
+    pixels = images / 255.0
+    at_once = apply_parameters(pixels, p, size)
+    for piece in (1, 10**9):  # images one by one, and a whole order at a time
+        monkeypatch.setattr(augment_module, "PIECE_PIXELS", piece)
+        torch.testing.assert_close(apply_by_order(images, p, size), at_once, atol=4e-6, rtol=0)
+    before = pixels.clone()
+    jittered = color_jitter(pixels, p.factors, p.order, p.jittered)
+    assert torch.equal(jittered[~p.jittered], pixels[~p.jittered])
+    assert torch.equal(pixels, before)
 
 
-def test_jitter_at_once_asks_for_no_value() -> None:
+def test_jitter_asks_for_no_value() -> None:
     """Tensors on the meta device have none: whatever reads or copies one fails."""
     p = sample_parameters(TwoViewAugment(), 5, 6, 6, torch.Generator().manual_seed(0))
     own = (value.to("meta") for value in (p.factors, p.order, p.jittered))

@@ -38,7 +38,14 @@ def one_by_one(operation, images, *parameters):
     return torch.stack([operation(image, *values) for image, *values in rows])
 
 
-@pytest.mark.parametrize(("channels", "height", "width"), [(1, 28, 28), (3, 32, 32), (3, 9, 14)])
+def unflipped(n):
+    return torch.zeros(n, dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    ("channels", "height", "width"),
+    [(1, 28, 28), (3, 32, 32), (3, 9, 14), (3, 96, 96), (1, 48, 60)],
+)
 def test_crop_and_resize_equals_interpolated_crop(channels, height, width):
     images, boxes = random_images(40, channels, height, width), random_boxes(40, height, width)
     expected = torch.stack(
@@ -52,8 +59,9 @@ def test_crop_and_resize_equals_interpolated_crop(channels, height, width):
             for image, (top, left, h, w) in zip(images, boxes.tolist(), strict=True)
         ]
     )
-    found = image_ops.crop_and_resize(images, boxes, (height, width))
-    torch.testing.assert_close(found, expected, **CLOSE)
+    found = image_ops.crop_and_resize(images, boxes, (height, width), unflipped(len(images)))
+    # Points of a wide line lie on a grid in [-1, 1]: a float's last bits are some 1e-5 of a pixel.
+    torch.testing.assert_close(found, expected, atol=2e-5, rtol=0)
 
 
 @pytest.mark.parametrize(("out_size", "antialias"), [((32, 32), False), ((12, 7), True)])
@@ -66,7 +74,7 @@ def test_crop_and_resize_equals_torchvision(out_size, antialias):
             for image, box in zip(images, boxes.tolist(), strict=True)
         ]
     )
-    found = image_ops.crop_and_resize(images, boxes, out_size)
+    found = image_ops.crop_and_resize(images, boxes, out_size, unflipped(len(images)))
     assert found.shape == (40, 3, *out_size)
     torch.testing.assert_close(found, expected, **CLOSE)
 
@@ -74,24 +82,30 @@ def test_crop_and_resize_equals_torchvision(out_size, antialias):
 def test_the_whole_image_at_its_own_size_is_unchanged():
     images = random_images(3, 3, 8, 11)
     boxes = torch.tensor([[0, 0, 8, 11]]).expand(3, 4)
-    torch.testing.assert_close(image_ops.crop_and_resize(images, boxes, (8, 11)), images, **CLOSE)
+    torch.testing.assert_close(
+        image_ops.crop_and_resize(images, boxes, (8, 11), unflipped(len(images))), images, **CLOSE
+    )
 
 
 def test_crop_keeps_float32_under_autocast():
     images, boxes = random_images(8, 1, 16, 16), random_boxes(8, 16, 16)
-    plain = image_ops.crop_and_resize(images, boxes, (16, 16))
+    plain = image_ops.crop_and_resize(images, boxes, (16, 16), unflipped(len(images)))
     with torch.autocast("cpu", torch.bfloat16):
-        assert torch.equal(image_ops.crop_and_resize(images, boxes, (16, 16)), plain)
+        assert torch.equal(
+            image_ops.crop_and_resize(images, boxes, (16, 16), unflipped(len(images))), plain
+        )
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_flip_equals_torchvision(channels):
-    images = random_images(6, channels, 5, 7)
+@pytest.mark.parametrize(("channels", "size"), [(1, 7), (3, 7), (3, 50)])
+def test_flip_equals_torchvision(channels, size):
+    images, boxes = random_images(6, channels, 5, size), random_boxes(6, 5, size)
     flipped = torch.tensor([True, False, True, True, False, False])
+    plain = image_ops.crop_and_resize(images, boxes, (size, size), unflipped(6))
     expected = one_by_one(
-        lambda image, yes: tv.horizontal_flip(image) if yes else image, images, flipped
+        lambda image, yes: tv.horizontal_flip(image) if yes else image, plain, flipped
     )
-    assert torch.equal(image_ops.horizontal_flip(images, flipped), expected)
+    found = image_ops.crop_and_resize(images, boxes, (size, size), flipped)
+    torch.testing.assert_close(found, expected, **CLOSE)
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -11,86 +11,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from functools import lru_cache
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from .datasets import DATASETS
-from .image_ops import color_jitter, crop_and_resize, grayscale, horizontal_flip
+from .image_ops import (
+    GREY_JITTER,
+    JITTER,
+    color_jitter,
+    crop_and_resize,
+    grayscale,
+    luma,
+)
+from .view_parameters import ViewParameters, constant, sample_boxes, uniform
 
-#: Draws of area and aspect ratio before the central crop is taken, as in torchvision.
-ATTEMPTS = 10
-
-
-def sample_boxes(
-    n: int,
-    height: int,
-    width: int,
-    scale: tuple[float, float],
-    ratio: tuple[float, float],
-    generator: torch.Generator,
-) -> Tensor:
-    """Draw crop boxes as torchvision's ``RandomResizedCrop.get_params`` does.
-
-    Area uniform in ``scale``, log aspect ratio uniform in ``ratio``, sides rounded to whole pixels;
-    the first of :data:`ATTEMPTS` draws that fits is placed uniformly. If none fits, the box is the
-    largest central one with an aspect ratio in range.
-
-    Args:
-        n: number of boxes.
-        height: of the images, in pixels.
-        width: of the images, in pixels.
-        scale: least and greatest share of the image's area.
-        ratio: least and greatest width / height.
-        generator: source of all random numbers.
-
-    Returns:
-        ``(top, left, height, width)`` of each box, ``int64``, shape ``(n, 4)``.
-    """
-    uniform = _rand(4, n, ATTEMPTS, generator=generator)
-    area = height * width * (scale[0] + (scale[1] - scale[0]) * uniform[0])
-    low, high = math.log(ratio[0]), math.log(ratio[1])
-    aspect = (low + (high - low) * uniform[1]).exp()
-    w, h = (area * aspect).sqrt().round().long(), (area / aspect).sqrt().round().long()
-    fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
-    # clamp: u < 1, but u * k can round up to k in float32
-    top = torch.minimum((uniform[2] * (height - h + 1)).long(), height - h)
-    left = torch.minimum((uniform[3] * (width - w + 1)).long(), width - w)
-    first = fits.int().argmax(dim=1)  # the first of equal maxima
-    drawn = torch.stack([top, left, h, w], dim=2)[torch.arange(n, device=fits.device), first]
-
-    w0 = min(width, round(height * ratio[1]))
-    h0 = min(height, round(width / ratio[0]))
-    central = _constant(((height - h0) // 2, (width - w0) // 2, h0, w0), fits.device)
-    return torch.where(fits.any(dim=1, keepdim=True), drawn, central)
-
-
-@dataclass(frozen=True, eq=False)
-class ViewParameters:
-    """Random parameters of one view of a batch of n images.
-
-    Attributes:
-        boxes: ``(top, left, height, width)``, ``int64``, shape ``(n, 4)``.
-        flipped: mirrored left to right, boolean, shape ``(n,)``.
-        jittered: colour-jittered, boolean, shape ``(n,)``.
-        factors: of brightness, contrast and saturation, and the hue shift, shape ``(n, 4)``.
-        order: permutations of these four operations, shape ``(n, 4)``.
-        grey: made grey, boolean, shape ``(n,)``.
-    """
-
-    boxes: Tensor
-    flipped: Tensor
-    jittered: Tensor
-    factors: Tensor
-    order: Tensor
-    grey: Tensor
-
-    def rows(self, start: int, stop: int) -> ViewParameters:
-        """Those of images ``start`` to ``stop - 1``."""
-        own = {f.name: getattr(self, f.name)[start:stop] for f in fields(self)}
-        return ViewParameters(**own)
+#: On a CPU a view is made of so many pixels at a time: what lies between the steps stays in cache.
+PIECE_PIXELS = 2**17
 
 
 #: Images, one view's parameters and the view's height and width, to the view.
@@ -191,22 +129,21 @@ class TwoViewAugment:
             generator: likewise.
             part: number of this part.
             parts: of the batch.
-            apply: in place of :func:`apply_parameters`, such as its compiled form.
+            apply: in place of :func:`apply_parameters` (on a CPU :func:`apply_by_order`), such as
+                its compiled form.
         """
-        pixels = _unit_range(images)
-        n, _, height, width = pixels.shape
+        _check(images)
+        n, _, height, width = images.shape
         size = (self.output_size, self.output_size) if self.output_size else (height, width)
-        view0, view1 = (
-            (apply or apply_parameters)(
-                pixels,
-                sample_parameters(self, parts * n, height, width, generator).rows(
-                    part * n, (part + 1) * n
-                ),
-                size,
-            )
-            for _ in range(2)
-        )
-        return view0, view1
+        own = slice(part * n, (part + 1) * n)
+
+        def view() -> Tensor:
+            drawn = sample_parameters(self, parts * n, height, width, generator).rows(own)
+            if apply is None and images.device.type == "cpu":
+                return apply_by_order(images, drawn, size)
+            return (apply or apply_parameters)(unit_range(images), drawn, size)
+
+        return view(), view()
 
 
 def sample_parameters(
@@ -222,17 +159,17 @@ def sample_parameters(
         generator: source of all random numbers.
     """
     boxes = sample_boxes(n, height, width, augment.crop_scale, augment.crop_ratio, generator)
-    flip, jitter, grey = _rand(3, n, generator=generator)
+    flip, jitter, grey = uniform(3, n, generator=generator)
     strengths = (augment.brightness, augment.contrast, augment.saturation)
     low = (*(max(0.0, 1.0 - strength) for strength in strengths), -augment.hue)
     high = (*(1.0 + strength for strength in strengths), augment.hue)
-    least, greatest = (_constant(ends, generator.device) for ends in (low, high))
+    least, greatest = (constant(ends, generator.device) for ends in (low, high))
     return ViewParameters(
         boxes=boxes,
         flipped=flip < augment.flip_probability,
         jittered=jitter < augment.jitter_probability,
-        factors=least + (greatest - least) * _rand(n, 4, generator=generator),
-        order=_rand(n, 4, generator=generator).argsort(dim=1),
+        factors=least + (greatest - least) * uniform(n, 4, generator=generator),
+        order=uniform(n, 4, generator=generator).argsort(dim=1),
         grey=grey < augment.grayscale_probability,
     )
 
@@ -241,6 +178,9 @@ def apply_parameters(
     images: Tensor, parameters: ViewParameters, out_size: tuple[int, int]
 ) -> Tensor:
     """Make one view: crop and resize, flip, colour jitter, grayscale, in this order.
+
+    Every step works on every image and no shape depends on a draw: on an accelerator the host
+    does not wait, and nothing is copied.
 
     Args:
         images: float in [0, 1], shape ``(n, 1 or 3, H, W)``.
@@ -251,39 +191,66 @@ def apply_parameters(
         Float in [0, 1], shape ``(n, C, *out_size)``.
     """
     device = images.device
-    view = crop_and_resize(images, parameters.boxes.to(device), out_size)
-    view = horizontal_flip(view, parameters.flipped.to(device))
+    boxes, flipped = parameters.boxes.to(device), parameters.flipped.to(device)
+    view = crop_and_resize(images, boxes, out_size, flipped)
     view = color_jitter(view, parameters.factors, parameters.order, parameters.jittered)
     # A shrunk pixel's weights sum to 1 up to rounding: white may come out at 1 + 1e-7.
     return grayscale(view, parameters.grey.to(device)).clamp_(0.0, 1.0)
 
 
-def _rand(*shape: int, generator: torch.Generator) -> Tensor:
-    return torch.rand(shape, generator=generator, device=generator.device)
+def apply_by_order(images: Tensor, parameters: ViewParameters, out_size: tuple[int, int]) -> Tensor:
+    """:func:`apply_parameters` for a CPU: images that share an order of the jitter go together.
+
+    That is the least arithmetic, and a few images at a time go through all steps in the cache.
+
+    Args:
+        images: ``uint8``, or float in [0, 1]; shape ``(n, 1 or 3, H, W)``, on the CPU.
+        parameters: on the CPU.
+        out_size: height and width of the view.
+
+    Returns:
+        Float in [0, 1], shape ``(n, C, *out_size)``.
+    """
+    n, channels, height, width = images.shape
+    operations = GREY_JITTER if channels == 1 else tuple(range(len(JITTER)))
+    # The turn of each operation, among those that count; -1 for an image that is left as it is.
+    turns = parameters.order.argsort(dim=1)[:, list(operations)].argsort(dim=1).argsort(dim=1)
+    turns = torch.where(parameters.jittered[:, None], turns, -1)
+    orders, members = turns.unique(dim=0, return_inverse=True)
+    by_grey = parameters.grey.int().argsort(stable=True)  # the grey ones of a piece are its last
+    piece = max(1, PIECE_PIXELS // max(height * width, out_size[0] * out_size[1]))
+    made = torch.empty(n, channels, *out_size)
+    for number, own_turns in enumerate(orders.tolist()):
+        steps = sorted(zip(own_turns, operations, strict=True)) if own_turns[0] >= 0 else ()
+        for rows in by_grey[members[by_grey] == number].split(piece):
+            own = parameters.rows(rows)
+            view = crop_and_resize(unit_range(images[rows]), own.boxes, out_size, own.flipped)
+            for _, operation in steps:
+                view = JITTER[operation](view, own.factors[:, operation])
+            coloured = len(rows) - int(own.grey.sum())
+            view[coloured:] = luma(view[coloured:])
+            made.index_copy_(0, rows, view.clamp_(0.0, 1.0))
+    return made
 
 
-@lru_cache(maxsize=64)
-def _constant(values: tuple[float, ...], device: torch.device) -> Tensor:
-    """Numbers as a tensor that is copied to the device once, not at every batch."""
-    return torch.tensor(values, device=device)
-
-
-def _unit_range(images: Tensor) -> Tensor:
-    """Checked images as float32 in [0, 1]."""
+def _check(images: Tensor) -> None:
+    """Refuse what is not a batch of images."""
     if images.ndim != 4 or images.shape[1] not in (1, 3):
         raise ValueError(f"images must have shape (n, 1 or 3, H, W), got {tuple(images.shape)}")
-    if images.dtype == torch.uint8:
-        return images.float().div_(255.0)
-    if not images.is_floating_point():
+    if images.dtype != torch.uint8 and not images.is_floating_point():
         raise ValueError(f"images must be uint8 or floating point in [0, 1], got {images.dtype}")
-    if images.device.type == "cpu" and images.numel():
+    if images.is_floating_point() and images.device.type == "cpu" and images.numel():
         low, high = (float(value) for value in images.aminmax())
         if not 0.0 <= low <= high <= 1.0:
             raise ValueError(
                 f"floating-point images must lie in [0, 1], got {low:g} to {high:g}; "
                 "pass uint8, or divide by 255"
             )
-    return images.float()
+
+
+def unit_range(images: Tensor) -> Tensor:
+    """Images as float32 in [0, 1]."""
+    return images.float().div_(255.0) if images.dtype == torch.uint8 else images.float()
 
 
 #: The views to train with, by data set (an image folder's without its path). Fashion-MNIST and

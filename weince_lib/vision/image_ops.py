@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 #: Weights of R, G and B in the luma (ITU-R 601-2, with torchvision's four digits).
@@ -43,33 +44,62 @@ def interpolation_matrix(start: Tensor, length: Tensor, size: int, out_size: int
     return weight.div_(weight.sum(dim=2, keepdim=True))
 
 
-def crop_and_resize(images: Tensor, boxes: Tensor, out_size: tuple[int, int]) -> Tensor:
-    """Crop each image to its box and scale the crop to ``out_size``, bilinearly.
+#: Views of so many pixels a side and more are sampled at points, smaller ones made by two matrix
+#: products, whose work grows with the third power of the side.
+SAMPLED_FROM = 48
 
-    The kernel is separable, so both axes are one matrix product each; that suits the small images
-    of this project (the work grows with the third power of the side).
+
+def crop_and_resize(
+    images: Tensor, boxes: Tensor, out_size: tuple[int, int], flipped: Tensor
+) -> Tensor:
+    """Crop each image to its box, scale the crop to ``out_size`` bilinearly, and mirror some.
+
+    The kernel is separable, so both axes are one matrix product each; that suits small images.
+    Large ones whose crops are not shrunk, so that four pixels make one, are sampled at points.
 
     Args:
         images: float, shape ``(n, C, H, W)``.
         boxes: ``(top, left, height, width)`` inside the image, shape ``(n, 4)``.
         out_size: height and width of the result.
+        flipped: images to mirror left to right, boolean, shape ``(n,)``.
 
     Returns:
         Shape ``(n, C, *out_size)``.
     """
     n, channels, height, width = images.shape
-    top, left, h, w = boxes.unbind(dim=1)
-    rows = interpolation_matrix(top, h, height, out_size[0]).to(images.dtype)
-    columns = interpolation_matrix(left, w, width, out_size[1]).to(images.dtype)
+    enlarges = out_size[0] >= height and out_size[1] >= width
     # Under autocast the products would run in half precision and cost grey levels.
     with torch.autocast(images.device.type, enabled=False):
+        if enlarges and min(out_size) >= SAMPLED_FROM:
+            return _sample_points(images, boxes, out_size, flipped)
+        top, left, h, w = boxes.unbind(dim=1)
+        rows = interpolation_matrix(top, h, height, out_size[0]).to(images.dtype)
+        columns = interpolation_matrix(left, w, width, out_size[1]).to(images.dtype)
+        columns = torch.where(flipped[:, None, None], columns.flip(1), columns)
         wide = images.reshape(n, channels * height, width) @ columns.mT
         return rows[:, None] @ wide.reshape(n, channels, height, out_size[1])
 
 
-def horizontal_flip(images: Tensor, flipped: Tensor) -> Tensor:
-    """Mirror left to right the images that ``flipped``, boolean of shape ``(n,)``, marks."""
-    return torch.where(_per_image(flipped), images.flip(3), images)
+def _sample_points(
+    images: Tensor, boxes: Tensor, out_size: tuple[int, int], flipped: Tensor
+) -> Tensor:
+    """:func:`crop_and_resize` where no crop is shrunk."""
+    axes = []
+    for start, length, size, out in zip(
+        boxes[:, :2].mT, boxes[:, 2:].mT, images.shape[2:], out_size, strict=True
+    ):
+        centre = torch.arange(out, device=images.device, dtype=images.dtype) + 0.5
+        place = centre * (length / out)[:, None]
+        # Between the centres of the crop's outermost pixels: what lies outside is not looked at.
+        place = torch.minimum(place.clamp_min_(0.5), length[:, None] - 0.5) + start[:, None]
+        axes.append(place * (2.0 / size) - 1.0)
+    vertical, horizontal = axes
+    horizontal = torch.where(flipped[:, None], horizontal.flip(1), horizontal)
+    shape = (len(images), *out_size)
+    grid = torch.stack(
+        [horizontal[:, None, :].expand(shape), vertical[:, :, None].expand(shape)], dim=3
+    )
+    return F.grid_sample(images, grid, padding_mode="border", align_corners=False)
 
 
 def luma(images: Tensor) -> Tensor:
@@ -150,10 +180,9 @@ GREY_JITTER = (0, 1)
 def color_jitter(images: Tensor, factors: Tensor, order: Tensor, jittered: Tensor) -> Tensor:
     """Apply the operations of :data:`JITTER` to each image in an order of its own.
 
-    Where the parameters lie on the CPU, each operation works on the images whose turn it is, which
-    is the least arithmetic. Where they lie on an accelerator, every operation works on every image
-    and the result is chosen: more arithmetic, but no shape depends on a draw, so that neither the
-    host waits for the device nor anything is copied.
+    Every operation works on every image and the result is chosen: no shape depends on a draw.
+    Brightness, contrast and saturation are one formula, a distance scaled from black, from the
+    mean luma or from each pixel's luma; so a turn is this formula once and the hue once.
 
     Args:
         images: float in [0, 1], shape ``(n, 1 or 3, H, W)``.
@@ -163,29 +192,6 @@ def color_jitter(images: Tensor, factors: Tensor, order: Tensor, jittered: Tenso
 
     Returns:
         New images of the same shape.
-    """
-    apply = _jitter_groups if order.device.type == "cpu" else jitter_at_once
-    return apply(images, factors, order, jittered)
-
-
-def _jitter_groups(images: Tensor, factors: Tensor, order: Tensor, jittered: Tensor) -> Tensor:
-    operations = GREY_JITTER if images.shape[1] == 1 else range(len(JITTER))
-    images = images.clone()
-    for turn in range(len(JITTER)):
-        for operation in operations:
-            chosen = ((order[:, turn] == operation) & jittered).nonzero()[:, 0]
-            if len(chosen):
-                factor = factors[chosen, operation].to(images.device)
-                chosen = chosen.to(images.device)
-                images.index_copy_(0, chosen, JITTER[operation](images[chosen], factor))
-    return images
-
-
-def jitter_at_once(images: Tensor, factors: Tensor, order: Tensor, jittered: Tensor) -> Tensor:
-    """:func:`color_jitter` in steps whose shapes depend on no draw, for an accelerator.
-
-    Brightness, contrast and saturation are one formula, a distance scaled from black, from the
-    mean luma or from each pixel's luma; so a turn is this formula once and the hue once.
     """
     for turn in range(len(JITTER)):
         operation = order[:, turn]
