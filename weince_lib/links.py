@@ -3,11 +3,13 @@
 In each tail geometry a utility is a function of the score plus noise in a coordinate T of its own,
 and the link is the softmax of that function:
 
-| geometry | utility | p_j proportional to |
-|---|---|---|
-| Gumbel, xi = 0 | X_s = s + a eps | exp(s_j / a) |
-| Frechet, xi = 1 / alpha | X_s = s Z | s_j^alpha |
-| Weibull, xi = -1 / beta | X_s = x_F - (x_F - s) W | (x_F - s_j)^(-beta) |
+=======================  =======================  ===================
+geometry                 utility                  p_j proportional to
+=======================  =======================  ===================
+Gumbel, xi = 0           X_s = s + a eps          exp(s_j / a)
+Frechet, xi = 1 / alpha  X_s = s Z                s_j^alpha
+Weibull, xi = -1 / beta  X_s = x_F - (x_F - s) W  (x_F - s_j)^(-beta)
+=======================  =======================  ===================
 
 The scores here play the part of eta(s), rho(s) and x_F - q(s) in the table: apply a function of
 your own first. Everything is float64; the losses have the same links for torch.

@@ -3,11 +3,13 @@
 Paper Table 1. In a coordinate T of its own each geometry is a function of the score plus noise
 whose law is the same for every candidate:
 
-| geometry | utility | T(x) | T(X_s) |
-|---|---|---|---|
-| Gumbel | X_s = eta(s) + eps | x | eta(s) + eps |
-| Frechet | X_s = rho(s) Z, Z > 0 | log x | log rho(s) + log Z |
-| Weibull | X_s = x_F - q(s) W, W > 0 | -log(x_F - x) | -log q(s) - log W |
+========  =========================  =============  ==================
+geometry  utility                    T(x)           T(X_s)
+========  =========================  =============  ==================
+Gumbel    X_s = eta(s) + eps         x              eta(s) + eps
+Frechet   X_s = rho(s) Z, Z > 0      log x          log rho(s) + log Z
+Weibull   X_s = x_F - q(s) W, W > 0  -log(x_F - x)  -log q(s) - log W
+========  =========================  =============  ==================
 
 T increases, so that it does not change who wins: all three are one model, ``index + noise``.
 """

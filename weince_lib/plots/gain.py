@@ -10,7 +10,7 @@ from matplotlib.ticker import LogFormatter
 
 from .style import LOSS_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, style
 
-#: Families of settings: their loss's fixed colour where one loss makes the family.
+#: Colours of families of settings, their loss's own where one loss makes the family.
 FAMILY_COLOURS = {
     "InfoNCE": LOSS_COLOURS["infonce"],
     "with further losses": LOSS_COLOURS["weince-release"],

@@ -1,12 +1,17 @@
 """Semantic textual similarity: sentence pairs with human scores, and how an encoder does on them.
 
-| name | splits | files below the data folder, as distributed |
-|---|---|---|
-| ``stsb`` | train, dev, test | ``stsb/stsb-en-SPLIT.csv`` or ``sts-SPLIT.csv`` (tabs) |
-| ``sts12`` … ``sts16`` | test | ``STS/STS12-en-test/STS.input.*.txt`` and ``STS.gs.*.txt`` |
-| ``sickr`` | train, dev, test | ``SICK/SICK_test_annotated.txt``, ``SICK_trial.txt`` for dev |
-| ``grammar`` | dev, test | none: pairs of the built-in grammar, scores known exactly |
-| ``hub:DATASET`` | its own, with ``validation`` for dev | columns sentence1, sentence2, score |
+Sets by name, their splits, and their files below the data folder as distributed:
+
+``stsb`` (train, dev, test)
+    ``stsb/stsb-en-SPLIT.csv``, or ``sts-SPLIT.csv`` with tabs.
+``sts12`` to ``sts16`` (test)
+    ``STS/STS12-en-test/STS.input.*.txt`` and ``STS.gs.*.txt``.
+``sickr`` (train, dev, test)
+    ``SICK/SICK_test_annotated.txt``; ``SICK_trial.txt`` for dev.
+``grammar`` (dev, test)
+    No file: pairs of the built-in grammar, whose scores are known exactly.
+``hub:DATASET`` (its own, with ``validation`` for dev)
+    Columns sentence1, sentence2 and score.
 
 ``STS`` and ``SICK`` are laid out as SentEval (Conneau and Kiela 2018) and SimCSE's evaluation have
 them; the archive's own top folders ``SentEval/data/downstream`` may be there or not.
