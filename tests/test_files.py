@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import stat
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock, Timeout
 
 from weince_lib import files
 
@@ -137,3 +139,35 @@ def test_write_text_that_cannot_be_encoded_leaves_the_old_file(tmp_path: Path) -
         files.write_text(path, "half \ud800")
     assert path.read_text() == "old"
     assert names(tmp_path) == ["table.csv"]
+
+
+def test_a_lock_keeps_a_second_holder_out(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    with files.locked(path), pytest.raises(Timeout):
+        FileLock(path).acquire(timeout=0)
+    with FileLock(path).acquire(timeout=0):
+        pass  # free again
+
+
+def test_where_the_file_system_knows_no_locks_the_block_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", unknown)
+    ran = []
+    with files.locked(tmp_path / ".lock"):
+        ran.append(1)
+    assert ran == [1]
+
+
+def test_another_error_of_the_lock_is_not_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("fcntl.flock", broken)
+    with pytest.raises(OSError, match="Input/output"), files.locked(tmp_path / ".lock"):
+        pass

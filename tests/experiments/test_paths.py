@@ -78,3 +78,24 @@ def test_data_lies_below_the_home_or_where_it_is_named(companion, tmp_path, monk
     assert paths.data() == companion / "sets"
     monkeypatch.setenv("WEINCE_DATA", str(tmp_path / "mine"))
     assert paths.data() == tmp_path / "mine"
+
+
+def test_runs_can_be_kept_in_a_folder_that_outlasts_the_session(companion, tmp_path, monkeypatch):
+    monkeypatch.setenv("WEINCE_RUNS", "before")  # put back after the test
+    drive = tmp_path / "drive"
+    drive.mkdir()
+    assert paths.keep_runs_in(drive / "weince") == paths.runs() == drive / "weince"
+    assert (drive / "weince").is_dir()
+    (drive / "weince" / "record.json").touch()
+    paths.keep_runs_in(drive / "weince")  # a second session finds what the first left
+    assert (paths.runs() / "record.json").exists()
+    assert paths.keep_runs_in("mine") == companion / "mine"
+
+
+def test_a_drive_that_is_not_mounted_is_named_and_changes_nothing(companion, tmp_path, monkeypatch):
+    monkeypatch.setenv("WEINCE_RUNS", "before")
+    with pytest.raises(FileNotFoundError, match="mount the drive") as caught:
+        paths.keep_runs_in(tmp_path / "MyDrive" / "weince")
+    assert str(tmp_path / "MyDrive") in str(caught.value)
+    assert not (tmp_path / "MyDrive").exists()
+    assert paths.runs() == companion / "before"

@@ -17,7 +17,7 @@ from weince_lib.experiments import (
 )
 from weince_lib.experiments.grid import Study
 from weince_lib.experiments.plan import RECORD_BYTES, plan, run_bytes
-from weince_lib.experiments.step_time import SHAPES, measure, shape_of
+from weince_lib.experiments.step_time import SHAPES, Measured, expected_hours, measure, shape_of
 from weince_lib.vision import build_simclr
 
 
@@ -85,6 +85,14 @@ def test_a_slow_step_is_scaled_from_a_smaller_batch(small, monkeypatch):
     config = small.runs()[0].config
     found = measure(config, shape_of(config))
     assert found.pairs == 16
+
+
+def test_hours_of_a_run_follow_from_its_parts():
+    parts = Measured(step_seconds=0.25, evaluation_seconds=90.0, pairs=1, kind="gpu", device="any")
+    config = vision_config("colab", dataset="cifar10", epochs=50, batch_size=256, train_limit=0)
+    assert expected_hours(config, parts) == pytest.approx((50 * 195 * 0.25 + 90) / 3600)
+    shorter = vision_config("colab", dataset="cifar10", epochs=50, batch_size=256, train_limit=2560)
+    assert expected_hours(shorter, parts) == pytest.approx((50 * 10 * 0.25 + 90) / 3600)
 
 
 def test_limits_apply_to_the_images_they_limit():

@@ -1,14 +1,15 @@
 """Sentences to train on, by name: built in, from a file, or from the hub.
 
-========================  ===============================================  ============================================
-name                      sentences                                        needs
-========================  ===============================================  ============================================
-``grammar``               of a small generative grammar (:mod:`.grammar`)  nothing
-``wordnet``               WordNet's glosses, about 117,000                 Debian's ``wordnet-base``
-``file:PATH``             a UTF-8 text file, one a line                    the file
-``wiki``                  SimCSE's 10⁶ from Wikipedia                      ``wiki1m_for_simcse.txt`` in the data folder
-``hub:DATASET[:COLUMN]``  a column of a data set's ``train`` split         ``datasets``, a network
-========================  ===============================================  ============================================
+``grammar``
+    Of a small generative grammar (:mod:`.grammar`); needs nothing.
+``wordnet``
+    WordNet's glosses, about 117,000; needs Debian's ``wordnet-base``.
+``file:PATH``
+    A UTF-8 text file, one a line.
+``wiki``
+    SimCSE's 10⁶ from Wikipedia; needs ``wiki1m_for_simcse.txt`` in the data folder.
+``hub:DATASET[:COLUMN]``
+    A column of a data set's ``train`` split; needs ``datasets`` and a network.
 
 A corpus streams: going through it twice reads it twice, and a file of any length needs the memory
 of one line.
