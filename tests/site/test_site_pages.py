@@ -122,6 +122,15 @@ def test_long_code_and_chores_are_folded(companion, text, folded):
     assert ("hide-input" in tags) is folded
 
 
+def test_the_set_up_of_a_hosted_session_is_folded(companion):
+    setup = code("answer = 1")
+    setup.metadata["tags"] = ["setup"]
+    save(companion, setup, code("answer"))
+    first, second = notebook_pages.page("01_tiny", []).cells[:2]
+    assert first.metadata["tags"] == ["setup", "hide-input"]
+    assert "hide-input" not in second.metadata.get("tags", [])
+
+
 def test_a_notebook_ends_with_its_claims_and_their_verdicts():
     decisions = decide_all()
     page = notebook_pages.page("05_weince_loss", decisions)

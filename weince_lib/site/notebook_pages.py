@@ -21,7 +21,8 @@ from .claims_page import VERDICT_MARKS, anchor
 
 #: Code cells longer than this are folded: a reader who follows the argument need not see them.
 LONGEST_OPEN_CELL = 20
-#: What also folds: cells that only import, keep the record or show where the numbers came from.
+#: What also folds, as a hosted session's set-up does: cells that only import, keep the record or
+#: show where the numbers came from.
 CHORES = re.compile(r"\A(?:import |from )|record_checks\(|provenance\b")
 #: A caption: a paragraph in italics at the start of the cell below the figure.
 CAPTION = re.compile(r"\A\*(?!\*)(.+?)(?<!\*)\*(?!\*)", re.DOTALL)
@@ -69,7 +70,7 @@ def page(name: str, decisions: Sequence[Decision]) -> nbformat.NotebookNode:
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = turn_links(cell.source, name)
-        elif folds(cell.source):
+        elif "setup" in cell.metadata.get("tags", []) or folds(cell.source):
             cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
     own = [decision for decision in decisions if decision.claim.notebook == name]
     if own:
