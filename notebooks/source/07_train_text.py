@@ -22,6 +22,12 @@
 # python -m weince_lib.experiments.text --profile paper --loss infonce --seed 1
 # python -m weince_lib.experiments.text --profile paper --loss weince --seed 1
 # ```
+#
+# **In Colab**: choose a GPU under *Runtime*, mount your drive under *Files*, set `profile = "colab"`, `seeds = [7]` and
+# `runs_folder = "/content/drive/MyDrive/weince"` below, and run all cells. BERT-base learns the first 200,000 of
+# SimCSE's million sentences with both losses; sentences, weights and STS-B come from the Hugging Face hub. It takes an
+# hour or two on the smallest GPU; the time is measured before training starts. Checkpoints and records go to the
+# folder: after a session that was cut off, run all cells again.
 
 # %% tags=["setup"]
 # In Colab this fetches the library; torch, numpy and all else that is there keep their versions.
@@ -44,6 +50,7 @@ if importlib.util.find_spec("weince_lib") is None:
 profile = "quick"
 seeds = [7, 21]
 study_name = "cpu-static"
+runs_folder = ""
 
 # %%
 import pandas as pd
@@ -54,11 +61,12 @@ from matplotlib import pyplot as plt
 
 from weince_lib import TailSettings, plots
 from weince_lib.evaluation import paired_difference
-from weince_lib.experiments import provenance, record_checks
+from weince_lib.experiments import paths, provenance, record_checks
 from weince_lib.experiments.collect import load_reported, load_results
 from weince_lib.experiments.grid import study
 from weince_lib.experiments.sweep import load_study
 from weince_lib.experiments.text import build_text_model, load_text, run_text, text_config
+from weince_lib.experiments.text_plan import expected_hours
 from weince_lib.experiments.text_tables import (
     METHOD_NAMES,
     evidence_rows,
@@ -68,6 +76,8 @@ from weince_lib.experiments.text_tables import (
 )
 from weince_lib.text import load_corpus, load_sts
 
+if runs_folder:
+    paths.keep_runs_in(runs_folder)
 torch.set_num_threads(1)
 
 # %% [markdown]
@@ -144,13 +154,17 @@ shown.head(4).round(2)
 # Both losses start from the same weights and see the same batches in the same order for each seed. Every few
 # steps the encoder is judged on the dev pairs. SimCSE keeps the checkpoint that was **best on dev**. Here the
 # **last** one is judged too, since that choice is part of the recipe.
+#
+# In the profile `colab`, a few steps on random tokens say first how long this takes.
+
+# %% tags=["nbval-ignore-output"]
+configs = [text_config(profile, loss=loss, seed=s) for loss in ("infonce", "weince") for s in seeds]
+if profile == "colab":
+    for each in configs:
+        print(f"{each.label}, seed {each.seed}: {expected_hours(each):.1f} hours on this device")
 
 # %%
-records = {}
-for loss in ("infonce", "weince"):
-    for seed in seeds:
-        own = text_config(profile, loss=loss, seed=seed)
-        records[own.label, seed] = run_text(own, profile=profile)
+records = {(each.label, each.seed): run_text(each, profile=profile) for each in configs}
 histories = {run: record.details["history"] for run, record in records.items()}
 plots.dev_curves(histories)
 plt.show()
@@ -178,7 +192,7 @@ small.round(2)
 # %% [markdown]
 # A sanity floor and no claim: InfoNCE goes down, and the dev score of the kept checkpoint is the highest of
 # those seen. WEINCE's value need not go down: its scale follows each batch's own tail. Two thousand sentences of
-# a grammar decide nothing about the paper.
+# a grammar decide nothing about the paper, nor does one seed of BERT-base in Colab: a look, not a verdict.
 
 # %%
 for (loss, seed), record in records.items():

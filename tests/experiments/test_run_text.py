@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 import torch
 from pydantic import ValidationError
 
-from weince_lib.experiments import collect, grid, store, sweep
+from weince_lib.experiments import collect, grid, store, sweep, text_plan
 from weince_lib.experiments.config import ConfigError
 from weince_lib.experiments.plan import plan
+from weince_lib.experiments.step_time import Measured
 from weince_lib.experiments.text import load_text, models_along_text, run_text, score
 from weince_lib.experiments.text_config import (
     TEXT_PROFILES,
@@ -19,6 +23,8 @@ from weince_lib.experiments.text_config import (
 )
 from weince_lib.experiments.text_evidence import QUANTILES, run_text_evidence
 from weince_lib.losses import WEINCELoss
+from weince_lib.text.encoders import TinyTransformer
+from weince_lib.text.simcse import SimCSE
 
 pytest.importorskip("tokenizers")
 TINY = {
@@ -119,6 +125,38 @@ def test_config_knows_what_fits():
         text_config("quick", chunk_size=7)
     with pytest.raises(ValidationError):
         TextConfig(corpus="grammar", encoder="tiny", loss="weince")
+
+
+def test_colab_is_the_papers_recipe_on_a_fifth_of_its_sentences(monkeypatch):
+    config = text_config("colab", loss="infonce")
+    paper = text_config("paper", loss="infonce").canonical()
+    changed = {n for n, value in config.canonical().items() if value != paper[n]}
+    assert changed == {"corpus", "train_limit", "sts"}
+    assert is_own_text(text_config("colab", preset="calibrated", seed=3), "colab")
+    assert text_stamp("colab").startswith("colab@")
+    # 200,000 sentences in batches of 64 make 3,125 steps.
+    measured = Measured(0.4, 110.0, 64, "gpu", "some GPU")
+    assert text_plan.expected_hours(config, measured) == pytest.approx((3_125 * 0.4 + 110) / 3600)
+    small = text_config("quick")
+    monkeypatch.setattr(text_plan, "random_model", lambda _: made_for(small))
+    found = text_plan.measure(config)
+    assert found.step_seconds > 0 and found.evaluation_seconds > 0
+    with pytest.raises(ConfigError, match="no size known of 'hub:owner/name'; known: wordnet"):
+        text_plan.expected_hours(text_config("colab", corpus="hub:owner/name"), measured)
+
+
+def made_for(config):
+    return SimCSE(TinyTransformer(text_plan.VOCABULARY, width=8, heads=2), config.head)
+
+
+def test_colab_without_a_network_says_what_to_do(monkeypatch):
+    def unreachable(name, *, split):
+        raise ConnectionError("no route")
+
+    package = SimpleNamespace(load_dataset=unreachable)
+    monkeypatch.setitem(sys.modules, "datasets", package)
+    with pytest.raises(ConnectionError, match=r"'mteb/stsbenchmark-sts'.*HF_HUB_OFFLINE=1"):
+        load_text(text_config("colab"))
 
 
 def test_loss_is_one_way_and_presets_count_as_own():

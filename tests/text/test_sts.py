@@ -1,6 +1,6 @@
 """STS data in their distributed formats, the score, and the benchmark's result file."""
 
-import importlib.util
+import dataclasses
 import json
 
 import numpy as np
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from weince_lib.places import data_folder
-from weince_lib.text.mteb import mteb_result, write_mteb_result
+from weince_lib.text.mteb import TASKS, mteb_result, write_mteb_result
 from weince_lib.text.sts import YEARS, StsPairs, load_sts, sts_score
 
 
@@ -196,13 +196,21 @@ def test_result_has_the_benchmarks_form(tmp_path):
         mteb_result(encode, load_sts("grammar", "dev"))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("mteb") is None, reason="mteb is not installed")
-def test_mteb_reads_the_result(tmp_path):
-    from mteb.results import TaskResult
-
+@pytest.mark.parametrize("name", TASKS)
+def test_mteb_reads_the_result(tmp_path, name):
+    mteb = pytest.importorskip("mteb", reason="mteb is not installed")
     pairs = pairs_at([0.1, 0.4, 0.9, 1.6, 2.5], [5, 3, 4, 1, 2])
-    read = TaskResult.from_disk(write_mteb_result(tmp_path, mteb_result(encode, pairs)))
-    assert read.task_name == "STSBenchmark" and read.get_score() == pytest.approx(0.8)
+    pairs = dataclasses.replace(pairs, name=name)
+    path = write_mteb_result(tmp_path, mteb_result(encode, pairs, evaluation_time=1.5))
+    read = mteb.TaskResult.from_disk(path)
+    task = read.task  # found among theirs by its name
+    assert path.stem == read.task_name == task.metadata.name == TASKS[name]
+    assert read.get_score() == read.get_score(splits=["test"]) == pytest.approx(0.8)
+    # What their leaderboard keeps of a result: the task's own splits, subsets and main score.
+    kept = read.validate_and_filter_scores(task).scores
+    assert list(kept) == ["test"] == list(task.metadata.eval_splits)
+    (scores,) = kept["test"]
+    assert scores["main_score"] == scores[task.metadata.main_score] == pytest.approx(0.8)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..losses import InfoNCELoss, TailSettings, WEINCELoss
+from ..text.corpora import WIKI_ON_HUB
 from ..text.weights import KNOWN_WEIGHTS, model_folder, weights_file, weights_hash
 from .config import AUTO, ConfigError, Positive, loss_label, parse, tail_settings
 
@@ -144,6 +145,19 @@ TEXT_PROFILES: dict[str, dict[str, Any]] = {
         "learning_rate": 3e-3,
         "clip_norm": 0.0,
         "evaluate_every": 38,
+    },
+    # The paper's run in one session on a free GPU of 15 GB, both losses: its encoder and recipe on
+    # the first fifth of its sentences. float32, as such GPUs (Turing) have no bfloat16; two passes
+    # of 64 short sentences with BERT-base leave more than half of the memory free. Sentences, pairs
+    # and weights come from the hub.
+    "colab": {
+        "corpus": WIKI_ON_HUB,
+        "train_limit": 200_000,
+        "encoder": "transformer",
+        "model": "bert-base-uncased",
+        "head": "mlp",
+        "precision": "float32",
+        "sts": ("hub:mteb/stsbenchmark-sts",),
     },
     # As the paper's, on sentences that need no download and in bfloat16.
     "gpu": {

@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from torch import nn
 
+from ..text.corpora import WIKI_ON_HUB
 from ..text.encoders import StaticEncoder, TinyTransformer, TransformerEncoder, load_transformer
 from ..text.simcse import SimCSE
 from ..text.steps import ChunkPlan, SimCSEStep
@@ -18,7 +19,7 @@ from .step_time import Measured, seconds_of
 from .text_config import TextConfig
 
 #: Published sizes, so that a plan needs no corpus.
-SENTENCES = {"wordnet": 116_697, "wiki": 1_000_000, "grammar": 2_048}
+SENTENCES = {"wordnet": 116_697, "wiki": 1_000_000, WIKI_ON_HUB: 1_000_000, "grammar": 2_048}
 #: Words of BERT's vocabulary, and a typical number of tokens of the longest sentence of a batch.
 VOCABULARY, LENGTH = 30_522, 32
 #: Sentences of STS-B's dev and test.
@@ -98,6 +99,22 @@ def measure(config: TextConfig, *, cores: int = 1) -> Measured:
         kind="gpu" if cuda else "core",
         device=torch.cuda.get_device_name() if cuda else f"a CPU, {cores} thread(s)",
     )
+
+
+def expected_hours(config: TextConfig, measured: Measured | None = None) -> float:
+    """Hours of a whole run of a config: its steps and evaluations, without downloads.
+
+    Args:
+        config: the run.
+        measured: its parts on the machine that will run it; by default :func:`measure` takes a
+            few steps on the one at hand. On a CPU these are hours of a processor.
+
+    Raises:
+        ConfigError: for a corpus of unknown size.
+    """
+    steps = config.epochs * (sentences(config) // config.batch_size)
+    parts = measured or measure(config)
+    return (steps * parts.step_seconds + parts.evaluation_seconds) / 3600
 
 
 def _tokens(config: TextConfig, count: int) -> Tokens:

@@ -32,6 +32,8 @@ from .hub import hub_rows
 GRAMMAR_SIZE = 2048
 #: SimCSE's training file (Gao et al. 2021).
 WIKI_FILE = "wiki1m_for_simcse.txt"
+#: A copy of its sentences that ``datasets`` reads by name, in a column ``text``.
+WIKI_ON_HUB = "hub:sentence-transformers/wiki1m-for-simcse"
 #: How the names of corpora look, for messages.
 NAMES = "grammar, wordnet, wiki, file:PATH, hub:DATASET[:COLUMN]"
 WORDNET_PARTS = ("noun", "verb", "adj", "adv")
@@ -95,7 +97,8 @@ def load_corpus(name: str, *, limit: int = 0, root: Path | str | None = None) ->
             raise FileNotFoundError(
                 f"{path} is missing; get {WIKI_FILE} from the data set "
                 "princeton-nlp/datasets-for-simcse on the Hugging Face hub and put it there, or "
-                "name the folder it lies in with WEINCE_DATA"
+                f"name the folder it lies in with WEINCE_DATA; with a network, {WIKI_ON_HUB} is a "
+                "copy"
             )
         return _from_file(name, path, limit)
     if kind == "file" and rest:

@@ -60,6 +60,9 @@ class HubRows:
 def hub_rows(name: str, split: str) -> HubRows:
     """Open one split of a data set, downloading it if it is not in the cache.
 
+    Without a network the library tries for half a minute before it looks into its cache; with
+    ``HF_HUB_OFFLINE=1`` in the environment it looks there at once.
+
     Args:
         name: on the hub, such as ``mteb/stsbenchmark-sts``, or a local folder.
         split: ``"train"``, ``"test"`` or whatever the data set has.
@@ -82,6 +85,7 @@ def hub_rows(name: str, split: str) -> HubRows:
         raise ConnectionError(
             f"data set {name!r} could not be had from the hub "
             f"({type(error).__name__}: {' '.join(str(error).split())[:200]}). Check its name. "
-            "Offline: load it once on a machine with a network and copy its cache ($HF_HOME), or "
-            "write its sentences to a text file, one a line, and use file:PATH"
+            "Offline: load it once on a machine with a network and copy its cache ($HF_HOME; "
+            "HF_HUB_OFFLINE=1 reads it at once), or write its sentences to a text file, one a "
+            "line, and use file:PATH"
         ) from error

@@ -31,8 +31,8 @@ PACKAGED = {
 KNOWN_WEIGHTS = {"all-MiniLM-L6-v2": WEIGHTS_SHA256}
 #: Weight files in the order they are looked for; the second is a pickle.
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
-#: Files fetched from the hub: no weights of other frameworks.
-_PATTERNS = ["*.json", "*.txt", "*.safetensors", "pytorch_model.bin"]
+#: Files fetched from the hub: no weights of other frameworks, and a pickle only in need.
+_PATTERNS = ["*.json", "*.txt", WEIGHT_FILES[0]]
 
 
 class ModelFolderError(ValueError):
@@ -63,7 +63,10 @@ def model_folder(name: str) -> Path:
             f"{name} is no folder here, and huggingface_hub, which fetches it, is not installed"
         ) from error
     try:
-        return checked_folder(Path(snapshot_download(hub, allow_patterns=_PATTERNS)))
+        fetched = Path(snapshot_download(hub, allow_patterns=_PATTERNS))
+        if not (fetched / WEIGHT_FILES[0]).is_file():
+            fetched = Path(snapshot_download(hub, allow_patterns=[*_PATTERNS, WEIGHT_FILES[1]]))
+        return checked_folder(fetched)
     except ModelFolderError:
         raise
     except Exception as error:  # the hub's client raises a dozen kinds, for network and names
