@@ -6,15 +6,20 @@ SimCSE reports, and ``last`` of the final step.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ..evaluation import t_interval
+from .gain import holm, two_sided
 from .selection import Chosen, chosen_by_method, compare
 
 #: Which checkpoint to its metric.
 CHECKPOINTS = {"best": "sts_spearman", "last": "sts_spearman_last"}
+#: Metric of the weights before training.
+START = "sts_spearman_start"
 #: Experiment of the evidence's records.
 EVIDENCE = "text-evidence"
 #: What figures call the methods of a study of sentences.
@@ -43,22 +48,28 @@ def sts_methods(study: Any, frame: pd.DataFrame, checkpoint: str = "best") -> di
 
 
 def sts_table(study: Any, frame: pd.DataFrame) -> pd.DataFrame:
-    """Test scores: one row a method and checkpoint.
+    """Scores on dev and test: one row a method and checkpoint, and one before any training.
 
-    Columns: ``method, checkpoint, setting, mean, half_width`` (95 % t-interval over seeds), ``sd,
-    lowest, highest, seeds``. All in points of Spearman times 100.
+    Columns: ``method, checkpoint, setting, settings`` (how many dev chose from), ``dev`` (of the
+    chosen one, so biased upwards where it chose), ``mean`` (test), ``half_width`` (of its 95 %
+    t-interval over seeds), ``sd, lowest, highest, seeds``. All in points of Spearman times 100.
     """
     rows = []
-    for checkpoint in CHECKPOINTS:
-        for method, chosen in sts_methods(study, frame, checkpoint).items():
+    for checkpoint, metric in {"start": START, **CHECKPOINTS}.items():
+        for method, chosen in chosen_by_method(study, frame, metric).items():
+            if checkpoint == "start" and rows:
+                continue  # all methods start from the same weights
             values = np.array(list(chosen.by_seed.values()))
             row: dict[str, Any] = {"method": method, "checkpoint": checkpoint}
-            row |= {"setting": chosen.setting, "mean": chosen.test.mean}
+            row |= {"setting": chosen.setting, "settings": chosen.settings}
+            if checkpoint == "start":
+                row |= {"method": "before training", "setting": "", "settings": 0}
+            row |= {"dev": chosen.validation.mean, "mean": chosen.test.mean}
             row |= {"half_width": chosen.test.half_width}
             row |= {"sd": values.std(ddof=1) if len(values) > 1 else np.nan}
             row |= {"lowest": values.min(), "highest": values.max(), "seeds": len(values)}
             rows.append(row)
-    columns = ["method", "checkpoint", "setting", "mean", "half_width", "sd"]
+    columns = ["method", "checkpoint", "setting", "settings", "dev", "mean", "half_width", "sd"]
     return pd.DataFrame(rows, columns=[*columns, "lowest", "highest", "seeds"])
 
 
@@ -66,11 +77,14 @@ def sts_differences(study: Any, frame: pd.DataFrame) -> pd.DataFrame:
     """The study's comparisons on test: one row a pair of methods and checkpoint.
 
     Columns: ``method, against, checkpoint, difference, low, high`` (95 % t-interval over paired
-    seeds), ``p_value`` (paired t-test, one-sided, as the paper's), ``seeds``.
+    seeds), ``p_value`` (paired t-test, one-sided, as the paper's), ``p_holm`` (two-sided, after
+    Holm's adjustment over the checkpoint's pairs), ``seeds, same`` (whether dev chose one setting
+    for both, so that these are the same runs).
     """
     rows = []
     for checkpoint in CHECKPOINTS:
         chosen = sts_methods(study, frame, checkpoint)
+        own = []
         for a, b in study.compare:
             pair = compare(chosen[a], chosen[b]) if a in chosen and b in chosen else None
             if pair is None:
@@ -78,9 +92,38 @@ def sts_differences(study: Any, frame: pd.DataFrame) -> pd.DataFrame:
             row: dict[str, Any] = {"method": a, "against": b, "checkpoint": checkpoint}
             row |= {"difference": pair.interval.mean, "low": pair.interval.low}
             row |= {"high": pair.interval.high, "p_value": pair.p_value, "seeds": len(pair.seeds)}
-            rows.append(row)
-    columns = ["method", "against", "checkpoint", "difference", "low", "high", "p_value", "seeds"]
-    return pd.DataFrame(rows, columns=columns)
+            row |= {"same": chosen[a].setting == chosen[b].setting}
+            own.append(row | {"p": np.nan if row["same"] else two_sided(pair.interval)})
+        adjusted = holm([row.pop("p") for row in own])
+        rows += [row | {"p_holm": p} for row, p in zip(own, adjusted, strict=True)]
+    columns = ["method", "against", "checkpoint", "difference", "low", "high", "p_value", "p_holm"]
+    return pd.DataFrame(rows, columns=[*columns, "seeds", "same"])
+
+
+def distinct(chosen: dict[str, Chosen]) -> dict[str, Chosen]:
+    """The first method of each chosen setting: further ones have the same runs."""
+    first: dict[str, str] = {}
+    for method, c in chosen.items():
+        first.setdefault(c.setting, method)
+    return {method: c for method, c in chosen.items() if first[c.setting] == method}
+
+
+def sentence(row: Any) -> str:
+    """A row of :func:`sts_differences` in words, for a reader."""
+    if row.same:
+        return (
+            f"{row.method} against {row.against}: dev chose the same setting for both, so these "
+            "are the same runs."
+        )
+    if row.seeds < 2:
+        return f"{row.method} against {row.against}: one seed so far, which says nothing."
+    sure = row.p_holm < 0.05
+    word = "not told apart from" if not sure else "above" if row.difference > 0 else "below"
+    return (
+        f"{row.method} is **{word}** {row.against}: {row.difference:+.2f} "
+        f"[{row.low:+.2f}, {row.high:+.2f}] points over {row.seeds} seeds "
+        f"(p = {row.p_holm:.3f} after Holm's adjustment)."
+    )
 
 
 def evidence_rows(*frames: pd.DataFrame) -> pd.DataFrame:
@@ -103,3 +146,26 @@ def evidence_rows(*frames: pd.DataFrame) -> pd.DataFrame:
     rows = rows.assign(seed=rows["seed"].fillna(-1).astype(int))
     wide = rows.pivot_table(index=index, columns="metric", values="value", aggfunc="mean")
     return wide.rename_axis(columns=None).reset_index()
+
+
+def evidence_levels(evidence: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """Evidence over seeds: one row a loss, stage and metric.
+
+    Args:
+        evidence: rows of :func:`evidence_rows`.
+        metrics: columns of it.
+
+    Returns:
+        Columns ``loss, stage, metric, mean, low, high`` (95 % t-interval over seeds), ``seeds``.
+    """
+    rows = []
+    for (loss, stage), own in evidence.groupby(["loss", "stage"], sort=True):
+        for metric in metrics:
+            values = own[metric].dropna().to_list()
+            if not values:
+                continue
+            interval = t_interval(values)
+            row: dict[str, Any] = {"loss": loss, "stage": stage, "metric": metric}
+            row |= {"mean": interval.mean, "low": interval.low, "high": interval.high}
+            rows.append(row | {"seeds": len(values)})
+    return pd.DataFrame(rows, columns=["loss", "stage", "metric", "mean", "low", "high", "seeds"])

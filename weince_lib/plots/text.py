@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
@@ -27,6 +28,7 @@ def simcse_sts(
     *,
     names: Mapping[str, str],
     baseline: str = "infonce",
+    start: float = math.nan,
 ) -> Figure:
     """STS scores of every seed and method, their paired differences, and the paper's for scale.
 
@@ -39,6 +41,7 @@ def simcse_sts(
         gain: the paper's WEINCE minus InfoNCE.
         names: method to what the figure calls it.
         baseline: the method that differences are taken from.
+        start: test score before training, drawn across ours; left out if NaN.
 
     Raises:
         KeyError: if ``best`` has methods and lacks the baseline.
@@ -52,6 +55,11 @@ def simcse_sts(
         levels = figure.add_subplot(grid[0, 0])
         _levels(levels, best, methods)
         levels.set(ylabel="Spearman × 100", title="Ours, one line a seed")
+        if math.isfinite(start):
+            levels.axhline(start, color=DATA_COLOUR, lw=1, ls="-.")
+            levels.annotate("before training", (0.99, start), xytext=(0, 3), fontsize=7, ha="right",
+                            xycoords=("axes fraction", "data"), textcoords="offset points",
+                            color=DATA_COLOUR)  # fmt: skip
         _method_ticks(levels, methods, names)
         _reported(figure.add_subplot(grid[0, 1]), reported, simcse)
         gains = figure.add_subplot(grid[1, 0])
@@ -86,7 +94,7 @@ def dev_curves(histories: Mapping[tuple[str, int], Sequence[Mapping[str, float]]
         for loss in dict.fromkeys(loss for loss, _ in histories):
             axes.plot([], [], "-o", ms=5, color=LOSS_COLOURS[loss], label=LOSS_NAMES[loss])
         axes.set(xlabel="optimiser step", ylabel="dev Spearman × 100")
-        axes.legend(loc="lower right")
+        figure.legend(loc="outside upper right", ncols=2)
     return figure
 
 
@@ -119,6 +127,10 @@ def evidence_along_training(evidence: pd.DataFrame, ready: Mapping[str, float]) 
                 panel.axhline(
                     ready[metric], color=DATA_COLOUR, ls="-.", lw=1, label="all-MiniLM-L6-v2"
                 )
+            elif ready:
+                note = "all-MiniLM-L6-v2:\nevery positive is first,\nno link can be told"
+                panel.annotate(note, (0.5, 0.9), xycoords="axes fraction", ha="center",
+                               va="top", fontsize=6.5, color=DATA_COLOUR)  # fmt: skip
             panel.set(ylabel=label, xlim=(-0.1, 1.1))
             panel.set_xticks([0, 0.5, 1], ["start", "middle", "end"])
         axes[0].axhline(0, color=REFERENCE_COLOUR, lw=0.8)
