@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from weince_lib.experiments import SEEDS, gain, grid_gain
@@ -46,28 +47,36 @@ def table_of(**more):
 
 def test_the_studies_have_their_runs_and_share_those_of_cpu_fashion():
     runs = STUDY.runs()
-    assert len(runs) == len({r.key for r in runs}) == 112
+    assert len(runs) == len({r.key for r in runs}) == 116
     shared = {r.key for r in study("cpu-fashion").runs()} & {r.key for r in runs}
-    assert len(runs) - len(shared) == 64 and len({r.setting for r in runs}) == 28
+    assert len(runs) - len(shared) == 68 and len({r.setting for r in runs}) == 29
     pairs = study("cpu-gain-pairs")
-    assert len(pairs.runs()) == 32
+    assert len(pairs.runs()) == 40
     assert {r.config.dataset for r in pairs.runs()} == {"digit-pairs"}
     for name in ("gain-cifar100", "gain-stl10"):
         chosen = STUDIES[name]
-        assert (chosen.profile, chosen.gpus, len(chosen.runs())) == ("paper", 1, 112)
+        assert (chosen.profile, chosen.gpus, len(chosen.runs())) == ("paper", 1, 128)
         assert {r.config.encoder for r in chosen.runs()} == {"resnet18"}
+        # Whichever temperature InfoNCE chooses, the blend is there at it.
+        at = [{s.temperature for s in chosen.methods[f"{m}-tuned"]} for m in ("infonce", "weince")]
+        assert at[0] == at[1]
+    # The sharper softmax only carries the line further; validation does not choose it.
+    for name in ("cpu-gain-fashion", "cpu-gain-pairs", "gain-cifar100"):
+        methods = STUDIES[name].methods
+        assert methods["infonce-0.05"][0] not in methods["infonce-tuned"]
 
 
 def test_no_two_settings_of_a_study_are_one_run():
     """Labels name settings; two labels for one objective would train it twice."""
     configs = [r.config.model_copy(update={"seed": 0}) for r in STUDY.runs() if r.seed == SEEDS[0]]
-    assert len({str(c.build_loss()) for c in configs}) == len(configs) == 28
+    assert len({str(c.build_loss()) for c in configs}) == len(configs) == 29
 
 
 def test_every_method_has_a_family_and_every_contrast_its_methods():
-    singles = {m for m, s in STUDY.methods.items() if len(s) == 1}
+    grids = (STUDY, study("gain-cifar100"))
+    singles = {m for grid in grids for m, s in grid.methods.items() if len(s) == 1}
     assert singles == {m for members in gain.FAMILIES.values() for m in members}
-    assert {m for pair in gain.CONTRASTS.values() for m in pair} <= singles
+    assert {m for pair in gain.CONTRASTS.values() for m in pair} <= STUDY.methods.keys()
     assert gain.family("nothing") == "other"
 
 
@@ -100,7 +109,9 @@ def test_matched_sharpness_reads_off_the_softmax_line():
     found = gain.at_matched_sharpness(table).set_index("method")
     assert found.loc["weibit-2", "difference"] == pytest.approx(0.0, abs=1e-9)
     assert found.loc["weince-0.5", "difference"] == pytest.approx(2.0)
-    assert "infonce+both" not in found.index  # sharper than every temperature
+    sharper = found.loc["infonce+both"]  # than every temperature
+    assert sharper["seeds"] == 0 and math.isnan(sharper["difference"])
+    assert sharper["effective_negatives"] == pytest.approx(math.exp(ENTROPY["infonce+both"]))
     noisy = gain.at_matched_sharpness(table_of()).set_index("method")
     assert noisy.loc["weince-0.5", "low"] < 2.0 < noisy.loc["weince-0.5", "high"]
 
@@ -114,6 +125,17 @@ def test_contrasts_and_words():
     assert gain.verdict({"difference": -1.0, "p_holm": 0.2}) == "cannot tell"
 
 
+def test_smallest_effects_are_those_on_the_edge_of_the_test():
+    found = gain.contrasts(table_of())
+    rows = gain.smallest_effects(found)
+    assert len(rows) == len(found) > 1
+    for row in rows.to_dict("records"):
+        error = (row["high"] - row["low"]) / 2 / stats.t.ppf(0.975, 3)
+        assert 2 * stats.t.sf(row["alone"] / error, 3) == pytest.approx(0.05)
+        assert 2 * stats.t.sf(row["all"] / error, 3) * len(found) == pytest.approx(0.05)
+        assert (row["p"] < 0.05) == (abs(row["difference"]) > row["alone"])
+
+
 @pytest.mark.parametrize("seeds", [(7,), (21, 63)])
 def test_partial_tables_do_not_fail(seeds):
     table = table_of(seeds=seeds)
@@ -122,7 +144,7 @@ def test_partial_tables_do_not_fail(seeds):
     words = {gain.verdict(r) for r in gain.contrasts(table).to_dict("records")}
     assert words == {"one seed"} if len(seeds) == 1 else words <= {"cannot tell", "helps"}
     assert len(gain.means(table)) == 8
-    assert len(gain.at_matched_sharpness(table)) == 2
+    assert (gain.at_matched_sharpness(table)["seeds"] > 0).sum() == 2
 
 
 def test_an_empty_table_and_runs_without_sharpness():
@@ -134,7 +156,7 @@ def test_an_empty_table_and_runs_without_sharpness():
     frame = frame_of(ACCURACY, ENTROPY)
     bare = gain.seed_table(STUDY, frame[frame["split"] != "train"], METRIC)
     assert bare["negative_entropy"].isna().all()
-    assert gain.at_matched_sharpness(bare).empty
+    assert (gain.at_matched_sharpness(bare)["seeds"] == 0).all()
     assert len(gain.contrasts(bare)) > 0
 
 

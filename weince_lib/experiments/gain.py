@@ -16,16 +16,16 @@ import pandas as pd
 from scipy import stats
 
 from ..evaluation import Interval, paired_difference, t_interval
-from .grid_gain import ANCHORS, BLEND_AT, EXTRAS, INFONCE_AT, PARTS, STEEPNESS, WEIBIT
+from .grid_gain import ANCHORS, BLEND_AT, EXTRAS, INFONCE_AT, PARTS, SHARPER, STEEPNESS, WEIBIT
 from .selection import choose
 from .study_types import Study
 
 #: Families of settings, for colours and the order of rows.
 FAMILIES: dict[str, tuple[str, ...]] = {
-    "InfoNCE": tuple(INFONCE_AT),
+    "InfoNCE": (*INFONCE_AT, *SHARPER),
     "with further losses": tuple(EXTRAS),
     "Weibit": tuple(WEIBIT),
-    "WEINCE": (*BLEND_AT, *STEEPNESS),
+    "WEINCE": (*BLEND_AT, "weince-0.07", "weince-0.3", "weince-1", *STEEPNESS),
     "WEINCE, other tail index or gate": tuple(PARTS),
     "WEINCE, λ of other anchors": tuple(ANCHORS),
 }
@@ -172,11 +172,12 @@ def at_matched_sharpness(table: pd.DataFrame) -> pd.DataFrame:
 
     Seed by seed, InfoNCE's accuracy is interpolated linearly in the entropy between its
     temperatures. A method as sharp as no temperature of that seed's, or blunter than all, has no
-    match there and loses the seed: nothing is extrapolated.
+    match there and loses the seed: nothing is extrapolated. Where two temperatures come out equally
+    sharp in the end, the curve joins their accuracies.
 
     Returns:
-        ``method, family, difference, low, high, p, p_holm, seeds``; methods without any matched
-        seed are left out.
+        ``method, family, difference, low, high, p, p_holm, seeds, effective_negatives``; a method
+        without any matched seed has 0 of them and no difference.
     """
     softmax = table[table["family"] == "InfoNCE"].dropna(subset=["negative_entropy"])
     rows: list[dict[str, Any]] = []
@@ -191,11 +192,16 @@ def at_matched_sharpness(table: pd.DataFrame) -> pd.DataFrame:
             if len(curve) >= 2 and ends[0] <= entropy <= ends[1]:
                 expected = np.interp(entropy, curve["negative_entropy"], curve["accuracy"])
                 differences.append(float(row["accuracy"] - expected))
+        entropy = table.loc[table["method"] == method, "negative_entropy"].mean()
+        row = {"method": method, "family": family(method), "difference": math.nan, "seeds": 0}
+        row |= {"low": math.nan, "high": math.nan, "p": math.nan}
         if differences:
             i = t_interval(differences)
-            row = {"method": method, "family": family(method), "difference": i.mean}
-            rows.append(row | {"low": i.low, "high": i.high, "p": two_sided(i), "seeds": i.n})
+            row |= {"difference": i.mean, "low": i.low, "high": i.high, "p": two_sided(i)}
+            row["seeds"] = i.n
+        rows.append(row | {"effective_negatives": math.exp(entropy)})
     columns = ["method", "family", "difference", "low", "high", "p", "p_holm", "seeds"]
+    columns.append("effective_negatives")
     found = pd.DataFrame(rows, columns=columns)
     found["p_holm"] = holm(found["p"].tolist())
     return found
@@ -208,18 +214,26 @@ CONTRASTS: dict[str, tuple[str, str]] = {
     "blend, at τ = 0.1": ("weince-0.1", "infonce-0.1"),
     "blend, with both further losses": ("weince+both", "infonce+both"),
     "blend of the release, with both": ("released", "infonce+both"),
+    "blend of the release, without": ("weince-release", "infonce-0.5"),
     "own λ, not shuffled": ("weince-0.5", "weince-shuffled"),
     "own λ, not the mean": ("weince-0.5", "weince-mean"),
     "β = 1, not the line's": ("weince-release", "weince-0.5"),
     "calibrated gate, not the paper's": ("line-likelihood", "weince-0.5"),
+    "β = 1, not the line's (calibrated gate)": ("unit-likelihood", "line-likelihood"),
+    "calibrated blend, at τ = 0.2": ("calibrated-0.2", "infonce-0.2"),
     "Hill's β, not the line's (calibrated gate)": ("weince-calibrated", "line-likelihood"),
     "both further losses": ("infonce+both", "infonce-0.5"),
     "softmax over 50": ("infonce+softmax50", "infonce-0.5"),
     "Weibit over 50": ("infonce+weibit50", "infonce-0.5"),
+    "both further losses, beside the blend": ("weince+both", "weince-0.5"),
+    "both further losses, beside the release's blend": ("released", "weince-release"),
     "both further losses, at τ = 0.2": ("infonce-0.2+both", "infonce-0.2"),
     "τ = 0.2, not 0.5": ("infonce-0.2", "infonce-0.5"),
     "τ = 0.1, not 0.5": ("infonce-0.1", "infonce-0.5"),
+    "pure endpoint link, β = 1, not τ = 0.1": ("weibit-1", "infonce-0.1"),
     "pure endpoint link, β = 2, not τ = 0.1": ("weibit-2", "infonce-0.1"),
+    "pure endpoint link, β = 4, not τ = 0.1": ("weibit-4", "infonce-0.1"),
+    "pure endpoint link, Hill's β, not τ = 0.1": ("weibit-hill", "infonce-0.1"),
 }
 
 
@@ -242,6 +256,26 @@ def contrasts(table: pd.DataFrame) -> pd.DataFrame:
     found = pd.DataFrame(rows, columns=columns)
     found["p_holm"] = holm(found["p"].tolist())
     return found
+
+
+def smallest_effects(found: pd.DataFrame, level: float = 0.05) -> pd.DataFrame:
+    """What the runs of a table of differences could see, from their own spread over seeds.
+
+    Args:
+        found: from :func:`contrasts` or :func:`effects`.
+        level: of the two-sided test.
+
+    Returns:
+        Its rows with more than one seed and two columns more, in the unit of ``difference``: the
+        least mean that its spread lets pass a test ``alone``, and as the first of Holm's order
+        among ``all`` rows (Bonferroni's bound).
+    """
+    rows = found[found["seeds"] > 1].copy()
+    error = (rows["high"] - rows["low"]) / 2 / stats.t.ppf(0.975, rows["seeds"] - 1)
+    rows["alone"] = error * stats.t.ppf(1 - level / 2, rows["seeds"] - 1)
+    tests = max(1, int(found["p"].notna().sum()))
+    rows["all"] = error * stats.t.ppf(1 - level / 2 / tests, rows["seeds"] - 1)
+    return rows
 
 
 def verdict(row: Mapping[Any, Any], level: float = 0.05) -> str:
