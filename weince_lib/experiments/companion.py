@@ -18,7 +18,7 @@ from ..evaluation import Interval
 from . import grid_gain, paths, sweep, tables
 from .claims import STRENGTH, VERDICTS, Decision, decide_all, format_interval
 from .collect import load_reported, load_results
-from .gain import CONTRASTS, contrasts, seed_table, verdict
+from .gain import CONTRASTS, called, contrasts, seed_table, verdict
 from .grid import STUDIES
 from .selection import chosen_by_method, compare, study_frame
 from .study_types import Study
@@ -199,7 +199,7 @@ def _study(name: str) -> dict[str, Any]:
     known = [metric for metric in METRICS if (frame["metric"] == metric).any()]
     chosen = {metric: chosen_by_method(study, frame, metric) for metric in known}
     methods = [
-        {"method": method}
+        {"method": called(method)}
         | {"values": [_level(chosen[metric].get(method)) for metric in known]}
         | {"settings": len(study.methods[method])}
         for method in study.methods
@@ -208,8 +208,8 @@ def _study(name: str) -> dict[str, Any]:
     compared = []
     for a, b in _pairs(study):
         cells = [_difference(chosen[metric].get(a), chosen[metric].get(b)) for metric in known]
-        if any(cell["text"] for cell in cells):
-            compared.append({"method": a, "against": b, "cells": cells})
+        if any(cell["text"] not in ("", "same runs") for cell in cells):
+            compared.append({"method": called(a), "against": called(b), "cells": cells})
     first = frame.iloc[0]
     return found | {
         "run": True,
@@ -266,8 +266,13 @@ def _difference(a: Any, b: Any) -> dict[str, Any]:
     pair = compare(a, b) if a is not None and b is not None else None
     if pair is None:
         return {"text": "", "apart": False}
+    if a.setting == b.setting:
+        return {"text": "same runs", "apart": False}
     i = pair.interval
     if i.n < 2:  # a single encoder has no interval
         return {"text": f"{i.mean:+.2f} (one seed)", "apart": False}
     apart = bool(i.low > 0 or i.high < 0)
-    return {"text": f"{i.mean:+.2f} [{i.low:+.2f}, {i.high:+.2f}]", "apart": apart}
+    # An end that would be rounded to 0 decides nothing for a reader: one digit more.
+    digits = 3 if any(abs(end) < 0.005 for end in (i.low, i.high)) else 2
+    text = f"{i.mean:+.{digits}f} [{i.low:+.{digits}f}, {i.high:+.{digits}f}]"
+    return {"text": text, "apart": apart}

@@ -29,6 +29,32 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "WEINCE, other tail index or gate": tuple(PARTS),
     "WEINCE, λ of other anchors": tuple(ANCHORS),
 }
+#: What tables and figures call methods whose name does not say it.
+WORDS = {
+    "infonce-low": "InfoNCE, lower τ",
+    "infonce-tuned": "InfoNCE, τ on validation",
+    "infonce-other": "InfoNCE, another τ",
+    "weince-tuned": "WEINCE, settings on validation",
+    "weince-low": "WEINCE, lower τ",
+    "weince-best": "WEINCE, settings and τ on validation",
+    "weince-other": "WEINCE, another τ",
+    "weince-release": "WEINCE, β = 1",
+    "weince-calibrated": "WEINCE, likelihood gate, Hill's β",
+    "calibrated-0.2": "WEINCE, likelihood gate, Hill's β, τ = 0.2",
+    "line-likelihood": "WEINCE, likelihood gate, line's β",
+    "unit-likelihood": "WEINCE, likelihood gate, β = 1",
+    "weince-shuffled": "WEINCE, λ of other anchors",
+    "weince-mean": "WEINCE, mean λ for all",
+    "weince-kappa5": "WEINCE, κ_ρ = 5",
+    "weince-kappa20": "WEINCE, κ_ρ = 20",
+    "released": "release's whole objective",
+    "infonce+both": "InfoNCE + both further losses",
+    "infonce-0.2+both": "InfoNCE, τ = 0.2, + both",
+    "infonce+softmax50": "InfoNCE + softmax over 50",
+    "infonce+weibit50": "InfoNCE + Weibit over 50",
+    "weince+both": "WEINCE + both further losses",
+    "weibit-hill": "pure endpoint link, Hill's β",
+}
 #: Columns of :func:`seed_table`.
 COLUMNS = ("method", "family", "setting", "seed", "accuracy", "negative_entropy", "mean_lambda")
 
@@ -36,6 +62,17 @@ COLUMNS = ("method", "family", "setting", "seed", "accuracy", "negative_entropy"
 def family(method: str) -> str:
     """The family a method belongs to; "other" for an unknown one."""
     return next((name for name, members in FAMILIES.items() if method in members), "other")
+
+
+def called(method: str) -> str:
+    """A method's name for readers: "weince-0.2" is WEINCE at a temperature of 0.2."""
+    if method in WORDS:
+        return WORDS[method]
+    kind, _, number = method.partition("-")
+    name = {"infonce": "InfoNCE", "weince": "WEINCE"}.get(kind)
+    if name:
+        return f"{name}, τ = {number}" if number else name
+    return f"pure endpoint link, β = {number}" if kind == "weibit" else method
 
 
 def seed_table(study: Study, frame: pd.DataFrame, metric: str) -> pd.DataFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -22,16 +24,28 @@ FAMILY_COLOURS = {
 _MARKERS = dict(zip(FAMILY_COLOURS, "osD^v<", strict=True))
 
 
-def accuracy_against_sharpness(table: pd.DataFrame, label: str = "accuracy, %") -> Figure:
+def accuracy_against_sharpness(
+    table: pd.DataFrame, label: str = "accuracy, %", names: Mapping[str, str] | None = None
+) -> Figure:
     """Accuracy of every setting against the effective number of negatives its loss pushes on.
 
     Args:
         table: rows ``method, family, accuracy, effective_negatives``, with ``accuracy_low`` and
             ``accuracy_high`` where there is an interval, as means over seeds.
         label: of the vertical axis.
+        names: what to write beside some of the methods; InfoNCE's temperatures always are.
     """
     with style():
         figure, axes = plt.subplots(figsize=(PAGE_WIDTH, 3.8))
+        for row in table[table["method"].isin(names or {})].to_dict("records"):
+            axes.annotate(
+                (names or {})[row["method"]],
+                (row["effective_negatives"], row["accuracy"]),
+                xytext=(6, 4),
+                textcoords="offset points",
+                fontsize=7,
+                color=FAMILY_COLOURS.get(row["family"], REFERENCE_COLOUR),
+            )
         for family, colour in FAMILY_COLOURS.items():
             own = table[table["family"] == family].sort_values("effective_negatives")
             if own.empty:
@@ -50,11 +64,13 @@ def accuracy_against_sharpness(table: pd.DataFrame, label: str = "accuracy, %") 
                 elinewidth=0.7,
                 label=family,
             )
-        for row in table[table["family"] == "InfoNCE"].to_dict("records"):
+        softmax = table[table["family"] == "InfoNCE"].sort_values("effective_negatives")
+        # Above and below in turn: two temperatures can end up equally sharp.
+        for place, row in enumerate(softmax.to_dict("records")):
             axes.annotate(
                 "τ = " + row["method"].removeprefix("infonce-"),
                 (row["effective_negatives"], row["accuracy"]),
-                xytext=(0, -11),
+                xytext=(0, -11 if place % 2 else 6),
                 textcoords="offset points",
                 ha="center",
                 fontsize=7,
