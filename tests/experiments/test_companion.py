@@ -147,12 +147,12 @@ def test_studies_fill_in_when_their_tables_come():
     assert (fashion["run"], fashion["seeds"]) == (True, 4)
     assert fashion["metrics"] == ["linear probe", "R@1"]
     pairs = {(c["method"], c["against"]): c["cells"] for c in fashion["comparisons"]}
-    assert set(pairs) == set(study("cpu-fashion").compare)
+    # Tuned on validation, InfoNCE keeps its temperature here: the same runs are no comparison.
+    assert set(pairs) == set(study("cpu-fashion").compare) - {("infonce-tuned", "infonce")}
     assert pairs["weince", "infonce"][0]["apart"]
     assert re.fullmatch(
         r"\+2\.\d\d \[\+\d\.\d\d, \+\d\.\d\d\]", pairs["weince", "infonce"][0]["text"]
     )
-    assert pairs["infonce-tuned", "infonce"][0] == {"text": "+0.00 [+0.00, +0.00]", "apart": False}
     gain = next(c for c in after["claims"] if c["id"] == "table-2-consistent-gain")
     assert gain["verdict"] == "holds here with limits"
     # And it is set: with the study's table the document is another one, of at most twelve pages.

@@ -199,7 +199,7 @@ def _study(name: str) -> dict[str, Any]:
     known = [metric for metric in METRICS if (frame["metric"] == metric).any()]
     chosen = {metric: chosen_by_method(study, frame, metric) for metric in known}
     methods = [
-        {"method": called(method)}
+        {"method": method, "name": called(method)}
         | {"values": [_level(chosen[metric].get(method)) for metric in known]}
         | {"settings": len(study.methods[method])}
         for method in study.methods
@@ -209,7 +209,8 @@ def _study(name: str) -> dict[str, Any]:
     for a, b in _pairs(study):
         cells = [_difference(chosen[metric].get(a), chosen[metric].get(b)) for metric in known]
         if any(cell["text"] not in ("", "same runs") for cell in cells):
-            compared.append({"method": called(a), "against": called(b), "cells": cells})
+            names = [called(a), called(b)]
+            compared.append({"method": a, "against": b, "names": names, "cells": cells})
     first = frame.iloc[0]
     return found | {
         "run": True,
@@ -243,7 +244,7 @@ def _of_gain(study: Study) -> bool:
 
 
 #: Pairs of the gain studies beside those that differ in one factor.
-AGAINST_TUNED = ("weibit-2", "released", "weince-0.5", "weince-0.2")
+AGAINST_TUNED = ("weibit-2", "released", "infonce+both", "weince-0.5", "weince-0.2")
 
 
 def _pairs(study: Study) -> list[tuple[str, str]]:
