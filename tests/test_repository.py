@@ -367,5 +367,6 @@ def test_links_of_the_readme_lead_somewhere():
 def test_readme_is_as_the_profiles_are():
     from weince_lib.experiments import PROFILES
 
-    table = set(re.findall(r"^\| `([a-z]+)` \|", README, re.MULTILINE))
-    assert table == set(PROFILES)
+    overview = (ROOT / "notebooks" / "source" / "00_overview.py").read_text(encoding="utf-8")
+    for text in (README, overview.replace("# |", "|")):
+        assert set(re.findall(r"^\| `([a-z]+)` \|", text, re.MULTILINE)) == set(PROFILES)

@@ -75,8 +75,10 @@ plt.show()
 # | profile | where | what |
 # |---|---|---|
 # | `quick` | two cores, offline | embedded digits, a small ResNet, four seeds: every code path, small evidence |
-# | `cpu` | two cores, hours | Fashion-MNIST, four seeds: real evidence |
-# | `paper` | GPUs | the paper's encoders and schedule on an image folder |
+# | `cpu` | two cores, hours | Fashion-MNIST and digit pairs, four seeds; sentences, five: real evidence |
+# | `colab` | one free 15 GB GPU, one session | ResNet-18 on CIFAR-10, BERT-base on 200,000 sentences; both losses, one seed |
+# | `gpu` | one GPU, ten minutes | ResNet-18 on a JPEG copy of CIFAR-10, 100 epochs, both losses |
+# | `paper` | GPUs | the paper's encoders and schedule on its data sets |
 #
 # `make reproduce` runs it all in the quick profile. One notebook in batch, from any folder:
 # `weince run 06_train_vision -p loss weince -p seed 7`.
@@ -102,7 +104,16 @@ verdicts = pd.Series([d.verdict for d in decisions], name="claims")
 verdicts.value_counts().reindex(VERDICTS, fill_value=0).to_frame()
 
 # %% [markdown]
+# By the notebook that decides them:
+
+# %%
+where = pd.Series([d.claim.notebook for d in decisions], name="notebook")
+pd.crosstab(where, verdicts).reindex(columns=VERDICTS, fill_value=0).rename_axis(columns=None)
+
+# %% [markdown]
 # ### What we could look at
+#
+# The limits of each, and the records behind it, are in `weince claims` and on the site's page of claims.
 
 # %%
 pd.set_option("display.max_colwidth", 400)
@@ -115,8 +126,6 @@ pd.DataFrame(
         "paper": [d.paper for d in measured],
         "ours": [d.ours for d in measured],
         "evidence": [d.evidence for d in measured],
-        "limits, or what it would take": [d.limits or d.needs for d in measured],
-        "notebook": [d.claim.notebook for d in measured],
     }
 )
 
