@@ -180,7 +180,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         "train_limit": 10_000,
         "encoder": "resnet-small",
         "width": 16,
-        # 390 steps, two to three minutes on one thread. With so few the paper's learning rate of 3e-4
+        # 390 steps, two to three minutes on one thread. With so few the learning rate of 3e-4
         # ends far from converged.
         "epochs": 10,
         "learning_rate": 1e-3,
