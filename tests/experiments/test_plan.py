@@ -13,8 +13,10 @@ from weince_lib.experiments import (
     step_time,
     store,
     sweep,
+    timing,
     vision_config,
 )
+from weince_lib.experiments.frozen import features_bytes
 from weince_lib.experiments.grid import Study
 from weince_lib.experiments.plan import RECORD_BYTES, plan, run_bytes
 from weince_lib.experiments.step_time import SHAPES, Measured, expected_hours, measure, shape_of
@@ -58,8 +60,28 @@ def test_disk_by_hand():
     numbers = sum(p.numel() for p in model.parameters())
     buffers = sum(b.numel() * b.element_size() for b in model.buffers())
     features = (10_000 + 10_000) * 64 * 4
-    expected = 12 * numbers + buffers + features + RECORD_BYTES
+    # 10 epochs: weights are kept after 1, 2, 4 and 8 of them.
+    assert config.epochs == 10
+    kept = 4 * (4 * numbers + buffers)
+    expected = 12 * numbers + buffers + kept + features + RECORD_BYTES
     assert run_bytes(config, shape_of(config)) == expected
+
+
+def test_disk_of_a_run_that_was_made(tiny):
+    config, record = tiny
+    model = build_simclr(
+        "resnet-small", channels=1, image_size=8, width=4, projection_dim=8, seed=0
+    )
+    files = [path for path in record.path.parent.iterdir() if path.is_file()]
+    assert {path.name for path in files} >= {"checkpoint.safetensors", "epoch-001.safetensors"}
+    weights = sum(path.stat().st_size for path in files if path.suffix == ".safetensors")
+    full = shape_of(config)
+    features = features_bytes(full.labelled, model.encoder.feature_dim)
+    features += features_bytes(full.test, model.encoder.feature_dim)
+    planned = run_bytes(config, full) - features - RECORD_BYTES
+    # Beyond the numbers there are names: up to 40 kB a file, whatever its size.
+    assert planned < weights < planned + len(files) * 40_000
+    assert sum(path.stat().st_size for path in files) - weights < RECORD_BYTES
 
 
 def test_too_little_disk_is_said(small, monkeypatch):
@@ -78,6 +100,28 @@ def test_a_step_is_measured_and_leaves_nothing_behind(small):
     assert torch.get_num_threads() == threads
     assert torch.equal(torch.get_rng_state(), state)
     assert not store.run_folder("vision", small.runs()[2].key).exists()
+
+
+def test_steps_are_timed_as_a_study_makes_them(small, monkeypatch):
+    """With the study's execution; and building the model is no part of a step."""
+    config = small.runs()[2].config.model_copy(update={"width": 16})
+    made, taken = [], []
+
+    class Watched(timing.TrainingStep):
+        def __init__(self, config, images, device, execution):
+            made.append((config.batch_size, len(images), execution))
+            super().__init__(config, images, device, execution)
+
+        def __call__(self):
+            taken.append(self.model)
+            super().__call__()
+
+    monkeypatch.setattr(step_time, "TrainingStep", Watched)
+    measure(config, shape_of(config))
+    assert made == [(n, n, sweep.execution(config)) for n in (16, 32)]
+    assert made[0][2].channels_last
+    assert [len({id(m) for m in taken[k : k + 4]}) for k in (0, 4)] == [1, 1]
+    assert len(taken) == 8
 
 
 def test_a_slow_step_is_scaled_from_a_smaller_batch(small, monkeypatch):

@@ -50,12 +50,18 @@ def test_dry_run_lists_every_run(tmp_path):
     importlib.util.find_spec("snakemake_executor_plugin_slurm") is None,
     reason="snakemake-executor-plugin-slurm is not installed",
 )
-def test_dry_run_through_slurm(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "runs", "gpus"), [("cpu-fashion", 48, 0), ("paper-cifar10-resnet18", 112, 1)]
+)
+def test_dry_run_through_slurm(name, runs, gpus, tmp_path):
     words = ["--executor", "slurm", "--jobs", "4", "--default-resources", "slurm_account=a"]
-    result = snakemake(tmp_path, *words, "slurm_partition=p", "-n", "--", "study-cpu-fashion")
+    result = snakemake(tmp_path, *words, "slurm_partition=p", "-n", "--", f"study-{name}")
     assert result.returncode == 0, result.stderr
-    assert count(result, "study_run") == 48
-    assert "slurm_partition=p" in result.stdout
+    assert count(result, "study_run") == runs
+    listed = [line for line in result.stdout.splitlines() if line.startswith("    resources:")]
+    asked = [line for line in listed if f"gpu={gpus}," in line]
+    assert len(asked) == runs
+    assert all("slurm_partition=p" in line for line in asked)
 
 
 def test_a_record_that_is_there_is_found_and_a_failure_is_told(tmp_path):

@@ -15,7 +15,7 @@ from .grid import Study
 from .step_time import Measured, Shape, measure, random_images, shape_of
 from .sweep import State, states
 from .text_config import TextConfig
-from .vision import build_model
+from .vision import build_model, snapshot_epochs
 
 #: Bytes of a record with its history; measured ones are smaller.
 RECORD_BYTES = 60_000
@@ -30,7 +30,7 @@ class Plan:
         states: every run with what has become of it.
         steps: training steps of a run.
         measured: what they were timed with.
-        run_bytes: disk a run takes: checkpoint, features, record.
+        run_bytes: disk a run takes: checkpoint, weights along training, features, record.
         free_bytes: free on the disk that ``runs/`` lies on.
     """
 
@@ -127,10 +127,15 @@ def plan(chosen: Study, *, step_seconds: float | None = None) -> Plan:
 
 
 def run_bytes(config: VisionConfig, shape: Shape) -> int:
-    """Disk of one run: weights and Adam's two moments, kept features, the record."""
+    """Disk of one run.
+
+    Weights and Adam's two moments, the weights kept after epochs 1, 2, 4, ..., kept features, the
+    record.
+    """
     model = build_model(config, random_images(shape, 1))
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
     buffers = sum(b.numel() * b.element_size() for b in model.buffers())
     width = cast(int, model.encoder.feature_dim)
     features = features_bytes(shape.labelled, width) + features_bytes(shape.test, width)
-    return 3 * weights + buffers + features + RECORD_BYTES
+    kept = len(snapshot_epochs(config.epochs)) * (weights + buffers)
+    return 3 * weights + buffers + kept + features + RECORD_BYTES

@@ -10,9 +10,11 @@ from typing import Literal, cast
 import torch
 
 from ..evaluation import RECALL_KS, knn_evaluate, linear_probe
-from ..vision import TrainingSettings, augmentation, extract_features, train
+from ..vision import extract_features
 from ..vision.datasets import ImageSet
 from .config import ConfigError, VisionConfig
+from .sweep import execution
+from .timing import TrainingStep
 from .vision import build_model
 
 
@@ -135,23 +137,15 @@ def expected_hours(config: VisionConfig, measured: Measured | None = None) -> fl
 
 
 def _time_step(config: VisionConfig, shape: Shape, device: torch.device) -> tuple[int, float]:
-    """The batch timed and the seconds of one of its steps, the least of three."""
+    """The batch timed and the seconds of one of its steps, carried out as a study does.
+
+    The least of three after a first, which allocates memory and is not counted.
+    """
     pairs = min(16, config.batch_size)
     while True:
-        images = random_images(shape, pairs)
-        model = build_model(config, images)
-        settings = TrainingSettings(epochs=1, batch_size=pairs, precision=config.precision)
-
-        def step() -> None:
-            train(
-                model,  # noqa: B023
-                config.build_loss(),
-                images.images,  # noqa: B023
-                augmentation(config.dataset),
-                settings,  # noqa: B023
-                device=device,
-            )
-
+        images = random_images(shape, pairs).images
+        batch = config.model_copy(update={"batch_size": pairs})
+        step = TrainingStep(batch, images, device, execution(config))
         step()
         seconds = min(seconds_of(step, device) for _ in range(3))
         if pairs == config.batch_size or seconds > STEP_LONG_ENOUGH:

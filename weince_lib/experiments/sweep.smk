@@ -4,7 +4,7 @@
 #     snakemake --cores 2 study-cpu-fashion                   two runs of one thread at a time
 #     snakemake --cores 16 --resources gpu=2 study-paper-cifar10-resnet18
 #     snakemake --executor slurm --jobs 50 --default-resources slurm_account=A slurm_partition=P \
-#         -- study-paper-cifar10-resnet18                     needs snakemake-executor-plugin-slurm
+#         -- study-paper-cifar10-resnet18                     pip install 'weince-lib[cluster]'
 #
 # `weince plan STUDY` says beforehand what it costs, and afterwards what failed and why. A run that
 # fails is tried again twice, from its last checkpoint; with --keep-going the others go on meanwhile.
