@@ -86,6 +86,17 @@ def test_a_study_that_is_stopped_continues(archive, monkeypatch, capsys):
     assert len(taken) == 2 * 2 - 1  # one step was done
 
 
+@pytest.mark.parametrize("part", ["unpack", "timing_record", "load_images"])
+def test_a_stop_outside_training_is_one_line(part, archive, monkeypatch, capsys):
+    def stop(*args, **more):
+        gpu_study._ask_to_stop()
+        return []
+
+    monkeypatch.setattr(gpu_study, part, stop)
+    assert gpu_study.main([str(archive), *SMALL, "--losses", "infonce"]) == 75
+    assert capsys.readouterr().err == "stopped; run again to continue\n"
+
+
 def test_the_defaults_are_the_profiles_own_runs(archive):
     options = gpu_study.parser().parse_args([str(archive)])
     configs = gpu_study.study_configs(options, f"imagefolder:{gpu_study.FOLDER}")

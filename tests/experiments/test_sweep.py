@@ -76,7 +76,7 @@ def test_a_failure_is_noted_reported_and_cleared_by_success(small, monkeypatch):
     assert not sweep.failure("small", run.key).exists()
 
 
-def test_an_interrupt_is_no_failure(small, monkeypatch):
+def test_an_interrupt_is_no_failure(small, monkeypatch, capsys):
     def interrupt(config, **_):
         raise KeyboardInterrupt
 
@@ -84,6 +84,8 @@ def test_an_interrupt_is_no_failure(small, monkeypatch):
     run = small.runs()[0]
     with pytest.raises(KeyboardInterrupt):
         sweep.run_one("small", run.key)
+    assert sweep.main(["run", "small", run.key]) == sweep.STOPPED == 75
+    assert capsys.readouterr().err == "stopped; run again to continue\n"
     home = store.run_folder("vision", run.key)
     home.mkdir(parents=True)
     (home / "checkpoint.pt").touch()

@@ -81,3 +81,14 @@ def test_a_wrong_setting_is_one_line(setting, message, tmp_path, monkeypatch, ca
     out, err = capsys.readouterr()
     assert not out
     assert err.startswith("Error: ") and message in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("said", ["", "stopped after 2 of 4 steps"])
+def test_a_stop_is_one_line(said, monkeypatch, capsys):
+    def stop(*args, **more):
+        raise KeyboardInterrupt(*filter(None, [said]))
+
+    monkeypatch.setattr(text, "run_text", stop)
+    monkeypatch.setattr(text, "text_config", lambda *args, **more: None)
+    assert text.main([]) == 75
+    assert capsys.readouterr().err == f"{said or 'stopped; run again to continue'}\n"

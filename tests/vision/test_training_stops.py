@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import signal
@@ -12,9 +13,27 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from training_runs import EPOCHS, STEPS, Views, assert_identical, run
+from training_runs import (
+    EPOCHS,
+    STEPS,
+    Views,
+    assert_identical,
+    noisy,
+    numbered_images,
+    run,
+    settings,
+    small_model,
+)
 
-from weince_lib.vision import Execution, TrainingInterrupted, TwoViewAugment, load_checkpoint
+from weince_lib.losses import InfoNCELoss
+from weince_lib.vision import (
+    CheckpointError,
+    Execution,
+    TrainingInterrupted,
+    TwoViewAugment,
+    load_checkpoint,
+    train,
+)
 from weince_lib.vision.stopping import stop_requests
 
 NAME = "checkpoint.safetensors"
@@ -135,3 +154,30 @@ def test_other_threads_leave_signals_alone() -> None:
     thread.start()
     thread.join()
     assert seen == [(before, False)]
+
+
+def test_a_disk_that_has_no_room_for_a_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkpoint of the same epoch was written just before, and the message says so."""
+    path = tmp_path / NAME
+
+    def full(self: Path, content: bytes) -> int:
+        if "epoch-" in self.name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write_bytes(self, content)
+
+    write_bytes = Path.write_bytes
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(CheckpointError, match=r"epoch-001.*last good one is still there"):
+        train(
+            small_model(),
+            InfoNCELoss(),
+            numbered_images(),
+            noisy,
+            settings(),
+            checkpoint=path,
+            snapshots=(1,),
+        )
+    assert [p.name for p in tmp_path.iterdir()] == [NAME]
+    assert len(load_checkpoint(path)["history"]) == 1

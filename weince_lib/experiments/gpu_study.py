@@ -8,8 +8,10 @@ epochs of 195 steps (batch 256, bfloat16), evaluates frozen features (linear pro
 writes the run's record; before that it times training steps of both losses in turn and the loss
 alone, and writes these as a record of their own. Everything finished is kept: the same command
 again does nothing, ``--seed 21`` adds a seed, and a run that was stopped, by Ctrl-C or by
-``--minutes``, continues within its epoch. Other losses and sizes are options. On several devices
-of one machine: ``torchrun --nproc-per-node=4 -m weince_lib.experiments.gpu_study ...``.
+``--minutes``, continues within its epoch. Only an archive makes records of the study itself; those
+of a folder, whose content and place are the user's own, say ``custom`` and are in no table. Other
+losses and sizes are options. On several devices of one machine:
+``torchrun --nproc-per-node=4 -m weince_lib.experiments.gpu_study ...``.
 
 **Expected time on one H200: 7 to 9 minutes for both losses (estimated, not measured).** The
 estimate: a 3x32x32 image costs ResNet-18 with this stem 0.56 billion multiply-adds, so a step of
@@ -38,7 +40,7 @@ from typing import Any
 
 import torch
 
-from ..vision import Execution, ImageSet, ProcessError, TrainingInterrupted, join_processes
+from ..vision import Execution, ImageSet, ProcessError, join_processes
 from ..vision.checkpoints import CheckpointError
 from . import paths, store
 from .config import AUTO, ConfigError, VisionConfig, is_own, profile_stamp, vision_config
@@ -51,6 +53,10 @@ PROFILE = "gpu"
 #: Where the archive is unpacked, below the companion's root: the path the records name.
 FOLDER = "data/cifar10-jpeg"
 LOSSES = ("infonce", "weince")
+DATA_HELP = (
+    "cifar10-imagefolder.tar.gz, or a folder with train/ and test/, whose records are filed as "
+    "custom and are in no table"
+)
 
 
 def unpack(source: Path) -> str:
@@ -167,7 +173,8 @@ def run_study(options: argparse.Namespace, report: Any = print) -> list[Record]:
         report: takes each line of progress.
 
     Raises:
-        TrainingInterrupted: at Ctrl-C or after ``--minutes``; what is done is kept.
+        KeyboardInterrupt: at Ctrl-C or after ``--minutes`` (within training its subclass
+            ``TrainingInterrupted``); what is done is kept.
     """
     execution = Execution(compile=options.compile)
     with join_processes(options.device) as (world, device), _time_limit(options.minutes):
@@ -238,7 +245,7 @@ def parser() -> argparse.ArgumentParser:
         description="Train and compare InfoNCE and WEINCE on CIFAR-10 (JPEG) on one GPU.",
     )
     add = made.add_argument
-    add("data", type=Path, help="cifar10-imagefolder.tar.gz, or a folder with train/ and test/")
+    add("data", type=Path, help=DATA_HELP)
     add("--seed", type=int, default=7, help="encoder seed; 7, 21, 63 and 84 are the paper's")
     add("--losses", nargs="+", choices=LOSSES, default=list(LOSSES))
     add("--presets", nargs="+", default=["paper"], help="of WEINCE: paper, release, calibrated")
@@ -260,8 +267,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         run_study(options)
-    except TrainingInterrupted as stopped:
-        print(stopped, file=sys.stderr)
+    except KeyboardInterrupt as stopped:  # within training (TrainingInterrupted) or outside it
+        print(str(stopped) or "stopped; run again to continue", file=sys.stderr)
         return 75
     except (CheckpointError, ConfigError, FileNotFoundError, ProcessError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -27,6 +27,8 @@ from .vision import run_vision
 
 #: Columns of a study's table: those of every results table, with the run's setting.
 COLUMNS = ("setting", *collect.COLUMNS)
+#: Exit status after a stop from outside: try again (``EX_TEMPFAIL``).
+STOPPED = 75
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,7 @@ def load_study(name: str) -> pd.DataFrame:
 
 
 def main(words: list[str] | None = None) -> int:
-    """The pipeline's way in; errors that say what is wrong are one line."""
+    """The pipeline's way in; errors that say what is wrong are one line, as is a stop."""
     parser = argparse.ArgumentParser(prog="python -m weince_lib.experiments.sweep")
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("run", "collect"):
@@ -224,6 +226,9 @@ def main(words: list[str] | None = None) -> int:
     except (ConfigError, FileNotFoundError, RecordError) as error:
         sys.stderr.write(f"Error: {error}\n")
         return 1
+    except KeyboardInterrupt as stopped:
+        sys.stderr.write(f"{str(stopped) or 'stopped; run again to continue'}\n")
+        return STOPPED
     return 0
 
 

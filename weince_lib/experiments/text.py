@@ -257,6 +257,9 @@ def main(words: list[str] | None = None) -> int:
     except (ConfigError, ConnectionError, FileNotFoundError, ValueError, ImportError) as error:
         sys.stderr.write(f"Error: {error}\n")
         return 1
+    except KeyboardInterrupt as stopped:
+        sys.stderr.write(f"{str(stopped) or 'stopped; run again to continue'}\n")
+        return 75  # try again, as the studies' commands say
     sys.stdout.write(f"{record.path}\n")
     return 0
 

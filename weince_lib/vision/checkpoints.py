@@ -63,6 +63,8 @@ def save_checkpoint(
     history: list[dict[str, float]],
     progress: EpochProgress | None = None,
     loss: nn.Module | None = None,
+    *,
+    resumed_from: Path | None = None,
 ) -> None:
     """Write a checkpoint, whole or not at all.
 
@@ -74,6 +76,8 @@ def save_checkpoint(
         history: rows of the finished epochs.
         progress: of the epoch under way; ``None`` between two epochs.
         loss: its buffers are kept, such as a running mean; most losses have none.
+        resumed_from: the file a run continues from, if ``path`` is not it; what an error says is
+            still there.
 
     Raises:
         CheckpointError: if the file cannot be written, on a full disk for instance; what was there
@@ -105,7 +109,8 @@ def save_checkpoint(
         with files.replacing(path) as aside:
             aside.write_bytes(content)
     except OSError as error:
-        kept = "the last good one is still there" if path.exists() else "none was written before"
+        last = resumed_from or path
+        kept = "the last good one is still there" if last.exists() else "none was written before"
         raise CheckpointError(
             f"{path}: a checkpoint of {len(content) / 2**20:.0f} MiB could not be written "
             f"({error.strerror or error}); {kept}. Make room and run again to continue"

@@ -328,7 +328,11 @@ class _Run:
                 done = len(self.history)
                 if not self.progress.losses and done in self.snapshots:
                     save_checkpoint(
-                        snapshot_path(self.checkpoint, done), *common, None, self.history
+                        snapshot_path(self.checkpoint, done),
+                        *common,
+                        None,
+                        self.history,
+                        resumed_from=self.checkpoint,
                     )
             except CheckpointError as caught:
                 error = caught
