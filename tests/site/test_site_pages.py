@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from weince_lib.cli import main
-from weince_lib.experiments import decide_all, notebooks
+from weince_lib.experiments import badges, decide_all, notebooks
 from weince_lib.experiments.notebooks import NotebookError
 from weince_lib.site import builder, claims_page, library_pages, notebook_pages
 
@@ -129,6 +129,14 @@ def test_the_set_up_of_a_hosted_session_is_folded(companion):
     first, second = notebook_pages.page("01_tiny", []).cells[:2]
     assert first.metadata["tags"] == ["setup", "hide-input"]
     assert "hide-input" not in second.metadata.get("tags", [])
+
+
+@pytest.mark.parametrize("text", ["# 01 · A title", "# 01 · A title\n\nSome words."])
+def test_badges_stay_in_the_notebook(companion, text):
+    stamped = badges.with_badges(text + "\n", "01_tiny", "ada/x").rstrip("\n")
+    assert "img.shields.io" in stamped
+    save(companion, markdown(stamped), code("x = 1"))
+    assert notebook_pages.page("01_tiny", []).cells[0].source == text
 
 
 def test_a_notebook_ends_with_its_claims_and_their_verdicts():

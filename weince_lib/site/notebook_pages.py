@@ -16,6 +16,7 @@ import nbformat
 
 from ..experiments import paths
 from ..experiments.claims import Decision
+from ..experiments.badges import END, START
 from ..experiments.notebooks import NotebookError
 from .claims_page import VERDICT_MARKS, anchor
 
@@ -24,6 +25,8 @@ LONGEST_OPEN_CELL = 20
 #: What also folds, as a hosted session's set-up does: cells that only import, keep the record or
 #: show where the numbers came from.
 CHORES = re.compile(r"\A(?:import |from )|record_checks\(|provenance\b")
+#: Badges come from another server and open what the reader already reads: not on the site.
+BADGES = re.compile(rf"\n*^{re.escape(START)}\n(?:.*\n)*?{re.escape(END)}$", re.MULTILINE)
 #: A caption: a paragraph in italics at the start of the cell below the figure.
 CAPTION = re.compile(r"\A\*(?!\*)(.+?)(?<!\*)\*(?!\*)", re.DOTALL)
 
@@ -69,7 +72,7 @@ def page(name: str, decisions: Sequence[Decision]) -> nbformat.NotebookNode:
         cell.metadata["mystnb"] = {"image": {"alt": spoken(caption), "width": _width(cell)}}
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = turn_links(cell.source, name)
+            cell.source = turn_links(BADGES.sub("", cell.source), name)
         elif "setup" in cell.metadata.get("tags", []) or folds(cell.source):
             cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
     own = [decision for decision in decisions if decision.claim.notebook == name]
