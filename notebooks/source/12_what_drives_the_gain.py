@@ -12,7 +12,7 @@
 # %% [markdown]
 # The paper replaces InfoNCE's logits by a blend,
 #
-# $$\ell_{ij} = (1-\lambda_i)\,\frac{s_{ij}}{\tau} - \lambda_i\,\hat\beta_i \log(1 - s_{ij}),$$
+# $$\ell_{ij} = (1-\lambda_i)\,\frac{s_{ij}}{\tau} - \lambda_i\,\hat\beta_i \log(1 - s_{ij}), \tag{3.1}$$
 #
 # and finds better features. Three things change at once, and the reader wants to know which of them helps.
 #

@@ -27,8 +27,8 @@ LONGEST_OPEN_CELL = 20
 CHORES = re.compile(r"\A(?:import |from )|record_checks\(|provenance\b")
 #: Badges come from another server and open what the reader already reads: not on the site.
 BADGES = re.compile(rf"\n*^{re.escape(START)}\n(?:.*\n)*?{re.escape(END)}$", re.MULTILINE)
-#: A caption: a paragraph in italics at the start of the cell below the figure.
-CAPTION = re.compile(r"\A\*(?!\*)(.+?)(?<!\*)\*(?!\*)", re.DOTALL)
+#: A caption: a paragraph in italics, and nothing but that, at the start of the cell below the figure.
+CAPTION = re.compile(r"\A\*(?!\*)((?:(?!\n\n).)+?)(?<![*\\])\*(?!\*)(?=\n\n|\Z)", re.DOTALL)
 
 
 def read_executed(name: str) -> nbformat.NotebookNode:
