@@ -19,7 +19,7 @@ from pathlib import Path
 
 #: What the notebooks need of pyproject.toml's extras.
 EXTRA = "companion"
-#: Large, and not needed in a session: the command line's pipeline, and a front end beside the host's.
+#: Large, and not needed in a session: the command line's pipeline, a front end beside the host's.
 LEFT_OUT = {"snakemake", "jupyterlab"}
 
 
@@ -78,10 +78,9 @@ def older(wanted: Iterable[str], here: Mapping[str, str]) -> list[str]:
     found = []
     for text in wanted:
         match = re.fullmatch(r"([A-Za-z0-9._-]+)(?:\[.*\])?\s*>=\s*([0-9.]+).*", text)
-        if match and (version := here.get(canonical(match[1]))):
-            if _release(version) < _release(match[2]):
-                name, bound = match[1], match[2]
-                found.append(f"{name} {version} is here; {bound} or later is what we test")
+        version = here.get(canonical(match[1])) if match else None
+        if match and version and _release(version) < _release(match[2]):
+            found.append(f"{match[1]} {version} is here; {match[2]} or later is what we test")
     return found
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import nbformat
 
 from ..experiments import paths
-from ..experiments.claims import Decision
 from ..experiments.badges import END, START
+from ..experiments.claims import Decision
 from ..experiments.notebooks import NotebookError
 from .claims_page import VERDICT_MARKS, anchor
 
@@ -27,7 +27,7 @@ LONGEST_OPEN_CELL = 20
 CHORES = re.compile(r"\A(?:import |from )|record_checks\(|provenance\b")
 #: Badges come from another server and open what the reader already reads: not on the site.
 BADGES = re.compile(rf"\n*^{re.escape(START)}\n(?:.*\n)*?{re.escape(END)}$", re.MULTILINE)
-#: A caption: a paragraph in italics, and nothing but that, at the start of the cell below the figure.
+#: A caption: the first paragraph of the cell below the figure, in italics to its end.
 CAPTION = re.compile(r"\A\*(?!\*)((?:(?!\n\n).)+?)(?<![*\\])\*(?!\*)(?=\n\n|\Z)", re.DOTALL)
 
 
