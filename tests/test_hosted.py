@@ -24,6 +24,8 @@ from weince_lib.experiments import badges
 ROOT = Path(__file__).parents[1]
 OTHER = {"torch": "2.9.7+cu126", "numpy": "1.26.99"}
 MISSING = "timm"
+#: Missing too, and not to be installed.
+ABSENT = "jupyterlab|snakemake"
 #: Run after the cell, in the same process, as the notebook's next cells are.
 AFTER = """
 import json, sys
@@ -79,7 +81,7 @@ def host(tmp_path):
     seen = tmp_path / "preinstalled"
     seen.mkdir()
     hidden = re.compile(
-        rf"(?i)(?:_?{MISSING}|weince_lib|_?_?editable__*_?weince.*|_weince_lib)(?:[-.].*)?"
+        rf"(?i)(?:_?{MISSING}|{ABSENT}|weince_lib|_?_?editable__*_?weince.*|_weince_lib)(?:[-.].*)?"
         rf"|(?:{'|'.join(OTHER)})-.*\.dist-info|.*\.pth"
     )
     places = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
@@ -188,8 +190,23 @@ def test_where_the_library_is_the_cell_does_nothing(tmp_path):
 
 def test_missing_are_those_that_are_there_in_no_version():
     here = {"torch": "1.0", "scikit-learn": "0.1"}
-    wanted = ["torch>=2.9", "scikit_learn>=1.5", "tqdm>=4.66", "snakemake>=9.0"]
+    wanted = ["torch>=2.9", "scikit_learn>=1.5", "tqdm>=4.66", "snakemake>=9.0", "jupyterlab>=4"]
     assert hosted.missing(wanted, here) == ["tqdm>=4.66"]
+
+
+def test_older_packages_of_the_host_are_named_and_others_are_not():
+    wanted = ["torch>=2.9", "scikit_learn>=1.5", "numpy>=2.0", "scipy >= 1.14.0", "tqdm", "timm>=1"]
+    here = {"torch": "2.8.0+cu126", "scikit-learn": "1.10.2", "numpy": "2", "scipy": "1.9"}
+    assert hosted.older(wanted, here) == [
+        "torch 2.8.0+cu126 is here; 2.9 or later is what we test",
+        "scipy 1.9 is here; 1.14.0 or later is what we test",
+    ]
+
+
+def test_our_own_requirements_have_bounds_that_are_read():
+    wanted = hosted.requirements(ROOT / "pyproject.toml")
+    here = dict.fromkeys(("torch", "numpy", "scipy"), "0.1")
+    assert len(hosted.older(wanted, here)) == 3
 
 
 def test_requirements_follow_extras_into_each_other():

@@ -19,8 +19,8 @@ from pathlib import Path
 
 #: What the notebooks need of pyproject.toml's extras.
 EXTRA = "companion"
-#: Needed for the command line's pipeline alone, and large.
-LEFT_OUT = {"snakemake"}
+#: Large, and not needed in a session: the command line's pipeline, a front end beside the host's.
+LEFT_OUT = {"snakemake", "jupyterlab"}
 
 
 class HostedError(Exception):
@@ -68,6 +68,31 @@ def missing(wanted: Iterable[str], here: Mapping[str, str]) -> list[str]:
     return [text for text, name in names.items() if name not in here and name not in LEFT_OUT]
 
 
+def older(wanted: Iterable[str], here: Mapping[str, str]) -> list[str]:
+    """One sentence for each installed package that is older than the release we test from.
+
+    Args:
+        wanted: requirements, with their lower bound as ``>=``.
+        here: installed versions by canonical name.
+    """
+    found = []
+    for text in wanted:
+        match = re.fullmatch(r"([A-Za-z0-9._-]+)(?:\[.*\])?\s*>=\s*([0-9.]+).*", text)
+        version = here.get(canonical(match[1])) if match else None
+        if match and version and _release(version) < _release(match[2]):
+            found.append(f"{match[1]} {version} is here; {match[2]} or later is what we test")
+    return found
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The numbers of a release, without zeros at the end: enough to tell an older one."""
+    match = re.match(r"[0-9]+(?:\.[0-9]+)*", version)
+    numbers = [int(part) for part in match[0].split(".")] if match else []
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
 def constraints(here: Mapping[str, str]) -> str:
     """A pip constraints file that holds every installed version."""
     # Versions that no index could serve (of a debug build, say) would stop pip from reading it.
@@ -89,7 +114,8 @@ def install(checkout: Path) -> list[str]:
         HostedError: if pip failed; nothing that was installed before has been changed.
     """
     here = installed()
-    absent = missing(requirements(checkout / "pyproject.toml"), here)
+    wanted = requirements(checkout / "pyproject.toml")
+    absent = missing(wanted, here)
     _pip("--no-deps", "--editable", str(checkout))
     if absent:
         with tempfile.TemporaryDirectory() as folder:
@@ -102,6 +128,8 @@ def install(checkout: Path) -> list[str]:
         raise HostedError(f"these have changed their version: {', '.join(changed)}; please report")
     # This process read its path files before the package was there.
     sys.path.insert(0, str(checkout))
+    for sentence in older(wanted, here):
+        print(sentence)
     return absent
 
 

@@ -109,7 +109,7 @@ def worst_deviation(deviation, error):
 # If this converges to anything that is not a single point, the theorem of Fisher, Tippett and Gnedenko says that,
 # for suitable $a_n$ and $b_n$, the limit is one of
 #
-# $$G(x) = e^{-\psi(x)}, \qquad \psi(x) = (1 + \xi x)_+^{-1/\xi} \quad (e^{-x} \text{ at } \xi = 0). \tag{2.5}$$
+# $$G(x) = e^{-\psi(x)}, \qquad \psi(x) = (1 + \xi x)_+^{-1/\xi} \quad (e^{-x} \text{ at } \xi = 0).$$
 #
 # The sign of the shape $\xi$ gives three geometries: **Fréchet** ($\xi > 0$, power-law tails), **Gumbel**
 # ($\xi = 0$, tails lighter than every power, such as exponential or normal ones) and **Weibull** ($\xi < 0$, a finite endpoint). Software
@@ -216,13 +216,15 @@ plt.show()
 # %% [markdown]
 # *Exact distances; lines of equal rate lie on each other. Straight lines are powers of $n$: $1/n$ for most laws, $n^{-2/3}$ for Student's t with three degrees
 # of freedom, $n^{-2/5}$ for cosines on the sphere in six dimensions. The normal law gains almost nothing from $10^6$
-# to $10^{12}$ candidates.* A batch of 512 is therefore "large" for some utilities and not for others.
+# to $10^{12}$ candidates.*
+#
+# A batch of 512 is therefore "large" for some utilities and not for others.
 #
 # ## 3 · The tail ratio says the same
 #
 # Theorem 2.2 turns the statement about maxima into one about the tail: maxima converge to shape $\xi$ **exactly when**
 #
-# $$\frac{\bar F(b_n + a_n x)}{\bar F(b_n)} \longrightarrow \psi(x) = (1 + \xi x)_+^{-1/\xi}.$$
+# $$\frac{\bar F(b_n + a_n x)}{\bar F(b_n)} \longrightarrow \psi(x) = (1 + \xi x)_+^{-1/\xi}. \tag{2.5}$$
 #
 # With $n \bar F(b_n) = 1$ the reason fits on a line. Call the ratio $r_n(x)$; then
 # $P(M_n \le b_n + a_n x) = (1 - r_n(x)/n)^n$, which is $e^{-r_n(x)}$ up to $0.27/n$, whatever the law. So one

@@ -447,7 +447,9 @@ plt.show()
 # %% [markdown]
 # *Left: the sandwich interval keeps its level at the pseudo-true value; the naive one settles at 0.928 (dashed:
 # limits; orange line: exact). Right: from 5,000 winners on, next to no interval holds the truth (lines: normal
-# approximation).* The sandwich repairs the **width**. It cannot repair the **place**: with 10,000 winners both
+# approximation).*
+#
+# The sandwich repairs the **width**. It cannot repair the **place**: with 10,000 winners both
 # intervals are narrow, confident, and wrong.
 
 # %%

@@ -385,7 +385,9 @@ plt.show()
 
 # %% [markdown]
 # *Share of anchors with an open gate, in percent; framed, the preset's tail size. Above the white line the
-# cap is the endpoint, below it there is none.* The paper's gate is open everywhere. The likelihood opens
+# cap is the endpoint, below it there is none.*
+#
+# The paper's gate is open everywhere. The likelihood opens
 # for small $\beta$, where the shortfall coordinate matters, and rarely for large $\beta$ or on a sphere of
 # many dimensions, where the tail keeps away from the cap and $-\log(1-s)$ is nearly a straight line over
 # it. The dark cells of $\beta = 0.5$ are numbers, not statistics: so many negatives are nearer the cap than

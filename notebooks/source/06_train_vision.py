@@ -91,6 +91,7 @@ from weince_lib.experiments import (
     training_images,
     vision_config,
 )
+from weince_lib.experiments.gpu import require_gpu
 from weince_lib.experiments.protocol import protocol_checks
 from weince_lib.experiments.step_time import SHAPES, expected_hours
 from weince_lib.plots import LOSS_NAMES
@@ -160,6 +161,7 @@ plt.show()
 # In the profile `colab`, a few steps on random images of the same size say first how long this takes.
 
 # %% tags=["nbval-ignore-output"]
+require_gpu(profile)
 if compare == "auto":
     compare = "infonce" if profile == "colab" else ""
 losses = [loss, compare] if compare not in ("", loss) else [loss]

@@ -63,6 +63,7 @@ from weince_lib import TailSettings, plots
 from weince_lib.evaluation import Interval, paired_difference
 from weince_lib.experiments import paths, provenance, record_checks
 from weince_lib.experiments.collect import load_reported, load_results
+from weince_lib.experiments.gpu import require_gpu
 from weince_lib.experiments.grid import study
 from weince_lib.experiments.sweep import load_study
 from weince_lib.experiments.text import build_text_model, load_text, run_text, text_config
@@ -161,6 +162,7 @@ shown.head(4).round(2)
 # In the profile `colab`, a few steps on random tokens say first how long this takes.
 
 # %% tags=["nbval-ignore-output"]
+require_gpu(profile)
 configs = [text_config(profile, loss=loss, seed=s) for loss in ("infonce", "weince") for s in seeds]
 if profile == "colab":
     for each in configs:

@@ -194,7 +194,9 @@ plt.show()
 
 # %% [markdown]
 # *Left: fitted blend weight with its profile interval (anchors as units). Right: each grey dot is one held-out batch, the
-# large dot their mean.* The direction is the paper's: the weight is above 0 and far from 1, and every encoder gains. The
+# large dot their mean.*
+#
+# The direction is the paper's: the weight is above 0 and far from 1, and every encoder gains. The
 # sizes are smaller here, on a small data set and a small encoder.
 
 # %% tags=["nbval-ignore-output"]
@@ -218,7 +220,9 @@ table_4 = pd.DataFrame(
 table_4.round(4)
 
 # %% [markdown]
-# *Our Table 4.* With eight held-out batches the exact sign-flip test cannot go below $2^{-8} = 0.004$; it gets there when
+# *Our Table 4.*
+#
+# With eight held-out batches the exact sign-flip test cannot go below $2^{-8} = 0.004$; it gets there when
 # every batch gains. The parametric bootstrap cannot go below $1/(B+1)$.
 
 # %%
@@ -271,7 +275,9 @@ plt.show()
 
 # %% [markdown]
 # *Held-out gain over the softmax, t-intervals over encoder seeds. Purple links are unbounded at the cap, green ones are
-# not.* The power link, which has no endpoint when its exponent is above 0, does as well as the paper's blend. The endpoint
+# not.*
+#
+# The power link, which has no endpoint when its exponent is above 0, does as well as the paper's blend. The endpoint
 # link alone hardly beats the softmax. Temperatures that follow the anchor's neighbourhood explain nothing of it.
 
 # %%
@@ -334,7 +340,9 @@ plt.show()
 # %% [markdown]
 # *Mean over encoder seeds, bands from least to largest; no weight is drawn where winners score no higher than chance
 # (then no link helps, and the gain is 0). Purple repeats the paper's ablation and finds its pattern. Grey is
-# the control: winners of a softmax. Green selects by rank.* The control climbs to $\hat\lambda = 1$ as well, with no endpoint
+# the control: winners of a softmax. Green selects by rank.*
+#
+# The control climbs to $\hat\lambda = 1$ as well, with no endpoint
 # anywhere: that rise is made by the selection. Selected by rank, the blend weight hardly depends on hardness, and the
 # gain becomes **larger** with easier negatives.
 
@@ -378,7 +386,9 @@ print(
 )
 
 # %% [markdown]
-# *One line an encoder, half as many batches as above.* From the second epoch on the gain is positive, but it is not
+# *One line an encoder, half as many batches as above.*
+#
+# From the second epoch on the gain is positive, but it is not
 # constant: after one epoch there is next to none, then it grows. Even an untrained encoder shows a gain and
 # $\hat\lambda = 1$, so neither is a mark of learned geometry. Our runs are short; the paper speaks of long ones.
 

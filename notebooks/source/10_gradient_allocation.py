@@ -159,7 +159,9 @@ if quick:
 plt.show()
 
 # %% [markdown]
-# *First encoder seed. Grey: where positives lose. A loss that pushes where positives lose follows the grey bars.* InfoNCE at
+# *First encoder seed. Grey: where positives lose. A loss that pushes where positives lose follows the grey bars.*
+#
+# InfoNCE at
 # $\tau = 0.5$ spends most of its gradient at cosines where nobody loses (much of it left of the panels). Weibit
 # follows the risk.
 #
@@ -230,7 +232,9 @@ plt.show()
 
 # %% [markdown]
 # *One line an encoder, middle $K$. Left: InfoNCE's distance to the risk falls to 0 with its temperature. Right: Weibit has a
-# best tail index, and there a distance that is not 0.* So the figure's distance rewards **steepness**. It cannot tell a
+# best tail index, and there a distance that is not 0.*
+#
+# So the figure's distance rewards **steepness**. It cannot tell a
 # wrong link from a flat one, and its best possible loss is InfoNCE at temperature 0, which nobody should train with.
 
 # %%

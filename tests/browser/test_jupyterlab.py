@@ -122,6 +122,7 @@ def test_all_cells_run_and_show_outputs_and_figures(page, checkout):
     cells = saved(page, path)
     while not cells[-1].execution_count or not cells[-1].outputs:
         assert not errors(cells), errors(cells)
+        assert boxes(page) == []
         assert time.monotonic() - began < PATIENCE, [cell.execution_count for cell in cells]
         time.sleep(5)
         cells = saved(page, path)

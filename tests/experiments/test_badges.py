@@ -135,17 +135,54 @@ def test_setup_cell_is_the_first_code_and_is_python(companion):
     assert "v1" in values
 
 
-def test_no_badge_before_the_command_is_run():
-    texts = [path.read_text() for path in badges.paths.notebooks().glob("source/*.py")]
-    texts.append((badges.paths.root() / "README.md").read_text())
-    assert len(texts) > 5
-    assert not [text for text in texts if "img.shields.io" in text or badges.START in text]
+def address_of(source):
+    """Repository and ref in a source's setup cell; no repository where its address is empty."""
+    (address, ref) = re.search(r'repository, ref = "(.*)", "(.*)"', source).groups()
+    if not address:
+        assert ref == ""
+        return None, "main"
+    return address.removeprefix("https://github.com/"), ref
 
 
-def test_every_notebook_has_the_setup_cell_as_written():
-    for name in notebooks.names():
-        source = notebooks.source_path(name).read_text()
-        assert badges.stamped(source, name, None) == source, "run: weince badges --remove"
+def faults_of_stamps():
+    """Sources, notebooks and README that differ from what the setup cells' address makes."""
+    sources = {name: notebooks.source_path(name).read_text() for name in notebooks.names()}
+    found = {address_of(text) for text in sources.values()}
+    assert len(found) == 1, f"addresses differ: {found}; run `weince badges`"
+    ((repository, ref),) = found
+    faults = [
+        name for name, text in sources.items()
+        if badges.stamped(text, name, repository, ref) != text
+        or (repository is None and ("img.shields.io" in text or badges.START in text))
+    ]  # fmt: skip
+    readme = (badges.paths.root() / "README.md").read_text()
+    expected = badges.with_badges(readme, badges.OVERVIEW, repository, ref)
+    if expected != readme or (repository is None and "img.shields.io" in readme):
+        faults.append("README.md")
+    return faults
+
+
+def test_readme_and_notebooks_are_as_the_command_writes_them():
+    assert len(notebooks.names()) > 5
+    assert faults_of_stamps() == [], "run `weince badges`"
+
+
+def test_so_they_are_after_the_command(companion):
+    for repository, ref in (("ada/x", "v1"), ("bob/y", "main"), (None, "main")):
+        badges.write(repository, ref)
+        assert faults_of_stamps() == []
+
+
+@pytest.mark.parametrize("stamp", [("ada/x", "v1"), (None, "main")])
+@pytest.mark.parametrize("file", ["README.md", "notebooks/source/05_loss.py"])
+def test_a_badge_that_the_address_does_not_make_is_seen(companion, stamp, file):
+    badges.write(*stamp)
+    path = companion / file
+    other = badges.with_badges(
+        path.read_text(), path.stem, "eve/z", comment="# " if path.suffix == ".py" else ""
+    )
+    path.write_text(other)
+    assert faults_of_stamps() == ["README.md" if path.suffix == ".md" else path.stem]
 
 
 def test_badge_lines_survive_the_way_to_a_notebook_and_back():
@@ -169,6 +206,8 @@ def test_badge_lines_survive_the_way_to_a_notebook_and_back():
         'ada/x"',
         "https://x/ada/x",
         "a/..",
+        "ada/x.git",
+        "ada--b/x",
     ],
 )
 def test_a_name_that_is_not_owner_and_name_is_refused_and_nothing_written(companion, name):

@@ -45,6 +45,12 @@ def test_at_most_twelve_pages(made):
     assert made.startswith(b"%PDF-")
 
 
+def test_every_picture_has_its_caption_as_alternative_text(made):
+    pictures = DOCUMENT.count("#picture(")
+    assert pictures > 5
+    assert len(re.findall(rb"/Alt ?[(<]", made)) == pictures
+
+
 def test_same_sources_give_the_same_bytes(made):
     assert companion.render(COMMITTED)[0] == made
 

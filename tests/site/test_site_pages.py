@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from weince_lib.cli import main
-from weince_lib.experiments import decide_all, notebooks
+from weince_lib.experiments import badges, decide_all, notebooks
 from weince_lib.experiments.notebooks import NotebookError
 from weince_lib.site import builder, claims_page, library_pages, notebook_pages
 
@@ -61,19 +61,29 @@ def test_a_missing_notebook_is_named(companion):
         notebook_pages.page("01_tiny", [])
 
 
-def test_a_figure_without_a_caption_is_named(companion):
-    save(companion, code("draw()", outputs=[figure()]), markdown("**Bold** is no caption."))
+@pytest.mark.parametrize(
+    "below",
+    [
+        "**Bold** is no caption.",
+        "*A caption that* goes on.",
+        "*A caption.* And the text goes on.",
+        "*A caption.*\nAnd the text goes on.",
+        "*Not closed.\n\nOther* words.",
+    ],
+)
+def test_a_figure_without_a_caption_is_named(companion, below):
+    save(companion, code("draw()", outputs=[figure()]), markdown(below))
     with pytest.raises(NotebookError, match=r"no caption(.|\n)*draw\(\)"):
         notebook_pages.page("01_tiny", [])
 
 
 @pytest.mark.parametrize(("given", "width"), [(None, "1322px"), (661, "661px")])
 def test_a_figure_is_described_by_its_caption_and_keeps_its_size(companion, given, width):
-    caption = "*The slope is $\\hat\\beta$;\n`x` **bold** stays.*\n\nMore."
+    caption = "*The slope is $\\hat\\beta$;\n`x` \\*starred **bold** stays.*\n\nMore."
     save(companion, code("draw()", outputs=[figure(given)]), markdown(caption))
     page = notebook_pages.page("01_tiny", [])
     image = page.cells[0].metadata["mystnb"]["image"]
-    assert image == {"alt": "The slope is β; x bold stays.", "width": width}
+    assert image == {"alt": "The slope is β; x starred bold stays.", "width": width}
 
 
 @pytest.mark.parametrize(
@@ -129,6 +139,14 @@ def test_the_set_up_of_a_hosted_session_is_folded(companion):
     first, second = notebook_pages.page("01_tiny", []).cells[:2]
     assert first.metadata["tags"] == ["setup", "hide-input"]
     assert "hide-input" not in second.metadata.get("tags", [])
+
+
+@pytest.mark.parametrize("text", ["# 01 · A title", "# 01 · A title\n\nSome words."])
+def test_badges_stay_in_the_notebook(companion, text):
+    stamped = badges.with_badges(text + "\n", "01_tiny", "ada/x").rstrip("\n")
+    assert "img.shields.io" in stamped
+    save(companion, markdown(stamped), code("x = 1"))
+    assert notebook_pages.page("01_tiny", []).cells[0].source == text
 
 
 def test_a_notebook_ends_with_its_claims_and_their_verdicts():

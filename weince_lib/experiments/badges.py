@@ -18,8 +18,11 @@ from .. import files
 from . import notebooks, paths
 from .notebooks import NotebookError
 
-#: An owner and a name as GitHub allows them.
-REPOSITORY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?/[A-Za-z0-9._-]*[A-Za-z0-9_-]")
+#: An owner and a name as GitHub allows them: no two hyphens in a row in an owner, and a name
+#: without the ``.git`` of a clone's address.
+REPOSITORY = re.compile(
+    r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*/(?!.*\.git$)[A-Za-z0-9._-]*[A-Za-z0-9_-]", re.IGNORECASE
+)
 #: A tag or branch: what git allows, without what an address or a string would have to escape.
 REF = re.compile(r"(?!.*(?:\.\.|//|\.lock(?:/|$)))[A-Za-z0-9_][A-Za-z0-9._/-]*(?<![./])")
 START, END = "<!-- badges -->", "<!-- /badges -->"

@@ -15,6 +15,7 @@ from pathlib import Path
 import nbformat
 
 from ..experiments import paths
+from ..experiments.badges import END, START
 from ..experiments.claims import Decision
 from ..experiments.notebooks import NotebookError
 from .claims_page import VERDICT_MARKS, anchor
@@ -24,8 +25,10 @@ LONGEST_OPEN_CELL = 20
 #: What also folds, as a hosted session's set-up does: cells that only import, keep the record or
 #: show where the numbers came from.
 CHORES = re.compile(r"\A(?:import |from )|record_checks\(|provenance\b")
-#: A caption: a paragraph in italics at the start of the cell below the figure.
-CAPTION = re.compile(r"\A\*(?!\*)(.+?)(?<!\*)\*(?!\*)", re.DOTALL)
+#: Badges come from another server and open what the reader already reads: not on the site.
+BADGES = re.compile(rf"\n*^{re.escape(START)}\n(?:.*\n)*?{re.escape(END)}$", re.MULTILINE)
+#: A caption: the first paragraph of the cell below the figure, in italics to its end.
+CAPTION = re.compile(r"\A\*(?!\*)((?:(?!\n\n).)+?)(?<![*\\])\*(?!\*)(?=\n\n|\Z)", re.DOTALL)
 
 
 def read_executed(name: str) -> nbformat.NotebookNode:
@@ -69,7 +72,7 @@ def page(name: str, decisions: Sequence[Decision]) -> nbformat.NotebookNode:
         cell.metadata["mystnb"] = {"image": {"alt": spoken(caption), "width": _width(cell)}}
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = turn_links(cell.source, name)
+            cell.source = turn_links(BADGES.sub("", cell.source), name)
         elif "setup" in cell.metadata.get("tags", []) or folds(cell.source):
             cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
     own = [decision for decision in decisions if decision.claim.notebook == name]
