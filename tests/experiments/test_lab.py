@@ -90,3 +90,13 @@ def test_a_taken_port_is_one_line_on_the_command_line(two_notebooks, taken):
     assert result.exit_code == 1
     assert f"port {taken} is" in result.output
     assert len(result.output.strip().splitlines()) == 1
+
+
+def test_without_a_name_the_overview_opens(monkeypatch):
+    monkeypatch.delenv("WEINCE_HOME", raising=False)
+    seen = []
+    monkeypatch.setattr(os, "chdir", lambda folder: None)
+    monkeypatch.setattr(os, "execve", lambda *call: seen.append(call))
+    result = CliRunner().invoke(main, ["lab"])
+    assert result.exit_code == 0, result.output
+    assert "00_overview.ipynb" in seen[0][1]

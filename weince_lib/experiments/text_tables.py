@@ -54,7 +54,7 @@ def sts_table(study: Any, frame: pd.DataFrame) -> pd.DataFrame:
     chosen one, so biased upwards where it chose), ``mean`` (test), ``half_width`` (of its 95 %
     t-interval over seeds), ``sd, lowest, highest, seeds``. All in points of Spearman times 100.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for checkpoint, metric in {"start": START, **CHECKPOINTS}.items():
         for method, chosen in chosen_by_method(study, frame, metric).items():
             if checkpoint == "start" and rows:
