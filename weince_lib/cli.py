@@ -19,10 +19,11 @@ class _Friendly(click.Group):
         from .experiments.config import ConfigError
         from .experiments.lab import LabError
         from .experiments.notebooks import NotebookError
+        from .experiments.store import RecordError
 
         try:
             return super().invoke(ctx)
-        except (ConfigError, LabError, NotebookError, FileNotFoundError) as error:
+        except (ConfigError, LabError, NotebookError, RecordError, FileNotFoundError) as error:
             raise click.ClickException(str(error)) from error
 
 
@@ -156,8 +157,14 @@ def collect(profile: str, fresh: bool, records: Sequence[Path]) -> None:
 
 @main.command()
 @click.option("--profile", help="Only this profile's results; by default the strongest.")
-def claims(profile: str | None) -> None:
+@click.option("--record", metavar="KEY", help="Print what the record of this key was made with.")
+def claims(profile: str | None, record: str | None) -> None:
     """Print every claim: verdict, the paper's value, ours with its interval, limits, record."""
+    if record is not None:
+        from .experiments.record_lines import find_lines
+
+        click.echo("\n".join(find_lines(record)))
+        return
     from .experiments.claims import VERDICTS, decide_all
     from .experiments.config import profile_defaults
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from conftest import TINY
 
-from weince_lib.experiments import PROFILES, SEEDS, ConfigError, grid, store, sweep
+from weince_lib.experiments import PROFILES, SEEDS, ConfigError, grid, record_lines, store, sweep
 from weince_lib.experiments.collect import collect, records_of
 from weince_lib.experiments.config import vision_config
 from weince_lib.experiments.grid import Study
@@ -124,8 +124,11 @@ def test_collect_keeps_runs_whose_records_are_elsewhere(small):
     records = [save_run(run) for run in small.runs()]
     sweep.collect_study(small)
     before = sweep.load_study("small")
+    lines = record_lines.read_lines(record_lines.lines_path(sweep.table_path("small")))
+    assert lines == {record.key: record_lines.record_line(record) for record in records}
     shutil.rmtree(records[0].folder)
     sweep.collect_study(small)
+    assert record_lines.read_lines(record_lines.lines_path(sweep.table_path("small"))) == lines
     columns = list(sweep.COLUMNS)
     pd.testing.assert_frame_equal(sweep.load_study("small")[columns], before[columns])
 

@@ -1,11 +1,12 @@
 """From records to tidy tables: one row a metric, under ``paper/results/<profile>.csv``.
 
-Tables, claims and the PDF read these files and ``paper/reported/`` and nothing else.
+Tables, claims and the PDF read these files and ``paper/reported/`` and nothing else. What each
+record was made with is written beside its table, see :mod:`.record_lines`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from .. import files
-from . import paths, store
+from . import paths, record_lines, store
 from .config import ConfigError, VisionConfig, is_own, parse, profile_stamp
 from .store import Record, RecordError
 from .tail import TailConfig
@@ -106,7 +107,7 @@ def belongs(record: Record, profile: str) -> bool:
 
 
 def collect(records: Iterable[Path], profile: str, *, keep: bool = False) -> Collected:
-    """Write ``paper/results/<profile>.csv`` from record files.
+    """Write ``paper/results/<profile>.csv`` from record files, and its records' lines beside it.
 
     Args:
         records: record files, for example :func:`records_of` the profile.
@@ -120,13 +121,17 @@ def collect(records: Iterable[Path], profile: str, *, keep: bool = False) -> Col
 
     Raises:
         FileNotFoundError: if there is not one readable record; the table stays as it is.
+        RecordError: if the file of lines, as it was, is damaged; the table stays as it is.
     """
     done = Collected()
     table: list[dict[str, Any]] = []
+    lines: dict[str, str] = {}
     count = 0
     for path in sorted(records):
         try:
-            table += rows(store.read(path))
+            record = store.read(path)
+            table += rows(record)
+            lines[record.key] = record_lines.record_line(record)
             count += 1
         except (RecordError, OSError) as error:
             done.skipped.append(str(error))
@@ -146,10 +151,26 @@ def collect(records: Iterable[Path], profile: str, *, keep: bool = False) -> Col
         key=lambda column: pd.to_numeric(column) if column.name == "seed" else column,
     )
     target = paths.results() / f"{profile}.csv"
-    with files.replacing(target) as aside:
-        frame.to_csv(aside, index=False, float_format=f"%.{DIGITS}g", lineterminator="\n")
+    write_table(frame, target, lines)
     done.written[target] = count
     return done
+
+
+def write_table(frame: pd.DataFrame, target: Path, lines: Mapping[str, str]) -> None:
+    """Write a table and, beside it, what its records were made with.
+
+    Args:
+        frame: the table, with the column ``key``.
+        target: where it goes.
+        lines: of the records that are here, see :func:`.record_lines.write_lines`.
+
+    Raises:
+        RecordError: if the file of lines, as it was, is damaged; the table stays as it is.
+    """
+    with files.replacing(target) as aside:
+        frame.to_csv(aside, index=False, float_format=f"%.{DIGITS}g", lineterminator="\n")
+        # Within the block: if the lines cannot be written, the table is not replaced either.
+        record_lines.write_lines(target, lines, set(frame["key"]))
 
 
 def load_results(profile: str) -> pd.DataFrame:

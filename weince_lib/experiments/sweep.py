@@ -18,7 +18,7 @@ import pandas as pd
 
 from .. import files
 from ..vision import Execution
-from . import collect, paths, store
+from . import collect, paths, record_lines, store
 from .config import ConfigError, VisionConfig
 from .grid import Run, Study, study
 from .store import Record, RecordError
@@ -132,10 +132,10 @@ def rows(record: Record, setting: str) -> list[dict[str, object]]:
 
 
 def collect_study(chosen: Study, *, partial: bool = False) -> tuple[Path, list[State]]:
-    """Write a study's table from its records.
+    """Write a study's table from its records, and their lines beside it.
 
-    Rows of runs that the study still has are kept if their records lie elsewhere, such as those of
-    a committed table.
+    Rows, and lines, of runs that the study still has are kept if their records lie elsewhere, such
+    as those of a committed table.
 
     Args:
         chosen: the study.
@@ -147,8 +147,9 @@ def collect_study(chosen: Study, *, partial: bool = False) -> tuple[Path, list[S
     Raises:
         FileNotFoundError: if no run is there, or some are missing and ``partial`` is false; the
             message counts them and names the first.
-        RecordError: for a record that cannot be read.
+        RecordError: for a record, or a line of the table's file of lines, that cannot be read.
     """
+    lines: dict[str, str] = {}
     found: list[dict[str, object]] = []
     missing: list[State] = []
     before = load_study(chosen.name)
@@ -158,13 +159,15 @@ def collect_study(chosen: Study, *, partial: bool = False) -> tuple[Path, list[S
         if state.stage == "done":
             record = store.read(store.run_folder(chosen.experiment, state.run.key) / "record.json")
             found += rows(record, state.run.setting)
+            lines[record.key] = record_lines.record_line(record)
         elif len(old):
             kept.append(old)
         else:
             missing.append(state)
     if chosen.experiment == "text":
-        extra, others = _evidence(chosen, before)
+        extra, more, others = _evidence(chosen, before)
         found += extra
+        lines |= more
         kept += others
     total = len(chosen.runs())
     if missing and (not partial or len(missing) == total):
@@ -176,24 +179,23 @@ def collect_study(chosen: Study, *, partial: bool = False) -> tuple[Path, list[S
     frame = pd.concat([pd.DataFrame(found, columns=list(COLUMNS)), *kept])
     frame = frame.sort_values(["seed", "key", "metric", "split", "replicate"], kind="stable")
     target = table_path(chosen.name)
-    with files.replacing(target) as aside:
-        form = f"%.{collect.DIGITS}g"
-        frame.to_csv(aside, index=False, float_format=form, lineterminator="\n")
+    collect.write_table(frame, target, lines)
     return target, missing
 
 
 def _evidence(
     chosen: Study, before: pd.DataFrame
-) -> tuple[list[dict[str, object]], list[pd.DataFrame]]:
-    """Rows of the tail evidence of a study's encoders: of records here, and of the old table."""
+) -> tuple[list[dict[str, object]], dict[str, str], list[pd.DataFrame]]:
+    """The tail evidence of a study's encoders: rows and lines of records here, rows kept."""
     from .text_evidence import EXPERIMENT, evidence_of
 
     found: list[dict[str, object]] = []
+    lines: dict[str, str] = {}
     for record, setting in evidence_of({run.key: run.setting for run in chosen.runs()}):
         found += [row | {"setting": setting} for row in collect.rows(record)]
-    here = {str(row["key"]) for row in found}
-    old = before[(before["experiment"] == EXPERIMENT) & ~before["key"].isin(here)]
-    return found, [old] if len(old) else []
+        lines[record.key] = record_lines.record_line(record)
+    old = before[(before["experiment"] == EXPERIMENT) & ~before["key"].isin(lines)]
+    return found, lines, [old] if len(old) else []
 
 
 def load_study(name: str) -> pd.DataFrame:
