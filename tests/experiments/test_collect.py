@@ -9,7 +9,14 @@ import pytest
 from sample_records import save_record
 
 from weince_lib import files
-from weince_lib.experiments import Metric, load_reported, load_results, record_checks, store
+from weince_lib.experiments import (
+    Metric,
+    load_reported,
+    load_results,
+    record_checks,
+    record_lines,
+    store,
+)
 from weince_lib.experiments.collect import COLUMNS, collect, records_of, rows
 
 HEADER = (
@@ -161,7 +168,8 @@ def test_profiles_have_tables_of_their_own(tmp_path):
     assert records_of("paper") == []
     for profile in ("quick", "cpu"):
         collect(records_of(profile), profile)
-    assert sorted(p.name for p in (tmp_path / "results").iterdir()) == ["cpu.csv", "quick.csv"]
+    tables = sorted(p.name for p in (tmp_path / "results").glob("*.csv"))
+    assert tables == ["cpu.csv", "quick.csv"]
     assert list(load_results("cpu")["key"]) == [cpu.key]
 
 
@@ -220,7 +228,9 @@ def test_crash_while_collecting_leaves_the_earlier_table(monkeypatch):
     with pytest.raises(OSError, match="no space"):
         collect(store.record_files(), "quick")
     assert target.read_bytes() == before
-    assert list(target.parent.iterdir()) == [target]
+    lines = record_lines.lines_path(target)
+    assert sorted(target.parent.iterdir()) == sorted([target, lines])
+    assert list(record_lines.read_lines(lines)) == [record.key]
 
 
 def test_reported_numbers_are_the_papers():
