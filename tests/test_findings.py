@@ -40,10 +40,13 @@ def test_the_blend_at_the_same_temperature(name, metric, tau):
     assert holds_zero(interval(name, f"weince-{tau}", f"infonce-{tau}", metric))
 
 
-@pytest.mark.parametrize("name", [FASHION, PAIRS])
-def test_the_blend_against_a_tuned_infonce(name):
-    assert interval(name, "weince-0.5", "infonce-tuned").high < 0
-    assert holds_zero(interval(name, "weince-0.2", "infonce-tuned"))
+def test_the_blend_against_a_tuned_infonce():
+    below = [(FASHION, CONVERGED)]
+    below += [(PAIRS, metric) for metric in ("linear_accuracy", "recall_at_1", "knn_accuracy")]
+    for name, metric in below:
+        assert interval(name, "weince-0.5", "infonce-tuned", metric).high < 0
+    for name in (FASHION, PAIRS):
+        assert holds_zero(interval(name, "weince-0.2", "infonce-tuned"))
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -70,11 +73,14 @@ def test_the_endpoint_alone_is_a_lead_that_did_not_repeat():
     assert interval(PAIRS, "weibit-2", "infonce-tuned", "recall_at_1").high < 0
 
 
-@pytest.mark.parametrize("name", [FASHION, PAIRS])
-def test_no_temperature_is_as_sharp_as_the_pure_link(name):
-    table = gain.seed_table(study(name), study_frame(study(name)), CONVERGED)
-    matched = gain.at_matched_sharpness(table).set_index("method")
-    assert matched.loc["weibit-2", "seeds"] == 0
+def test_the_pure_link_and_a_temperature_as_sharp():
+    matched = {}
+    for name in (FASHION, PAIRS):
+        table = gain.seed_table(study(name), study_frame(study(name)), CONVERGED)
+        matched[name] = gain.at_matched_sharpness(table).set_index("method").loc["weibit-2"]
+    assert matched[FASHION]["seeds"] == 0  # no temperature is
+    assert matched[PAIRS]["seeds"] == 4
+    assert matched[PAIRS]["low"] <= 0 <= matched[PAIRS]["high"]
 
 
 def test_sentences():

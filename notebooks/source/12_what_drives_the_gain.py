@@ -256,9 +256,9 @@ for name, found in matched.items():
 # *Difference to InfoNCE at the same effective number of negatives, with 95 % t-intervals. Filled: different from 0 after
 # Holm's adjustment.*
 #
-# Settings that are sharper than every temperature have no match. A lower temperature does not get there: training
-# answers it with embeddings of a smaller spread, and InfoNCE's effective number hardly falls below $\tau = 0.1$. For
-# these, endpoint and sharpness **cannot be told apart** by a temperature:
+# Settings that are sharper than every temperature have no match. On Fashion-MNIST a lower temperature does not get there:
+# training answers it with embeddings of a smaller spread, and InfoNCE's effective number hardly falls below
+# $\tau = 0.1$. For what is listed here, endpoint and sharpness **cannot be told apart** by a temperature:
 
 # %%
 for name, found in matched.items():
