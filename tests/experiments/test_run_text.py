@@ -9,7 +9,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from weince_lib.experiments import collect, grid, store, sweep, text_plan
+from weince_lib.experiments import collect, grid, sweep, text_plan
 from weince_lib.experiments.config import ConfigError
 from weince_lib.experiments.plan import plan
 from weince_lib.experiments.step_time import Measured
@@ -167,22 +167,6 @@ def test_loss_is_one_way_and_presets_count_as_own():
     assert config.label == "weince-calibrated"
     assert is_own_text(config, "cpu")
     assert not is_own_text(text_config("cpu", temperature=0.1), "cpu")
-
-
-def test_no_machine_path_in_a_key(tmp_path):
-    """The same weights and sentences in two places are one run; other weights are another."""
-    keys = []
-    for place, content in (("a", b"1"), ("b", b"1"), ("c", b"2")):
-        folder = tmp_path / place / "bert"
-        folder.mkdir(parents=True)
-        for name in ("config.json", "tokenizer.json"):
-            (folder / name).write_text("{}")
-        (folder / "model.safetensors").write_bytes(content)
-        corpus = f"file:{tmp_path / place / 'lines.txt'}"
-        config = text_config("paper", model=str(folder), corpus=corpus)
-        assert str(tmp_path) not in str(config.canonical())
-        keys.append(store.content_key("text", config.canonical()))
-    assert keys[0] == keys[1] != keys[2]
 
 
 def test_a_text_study_runs_collects_and_plans(run, monkeypatch, tmp_path):

@@ -82,15 +82,24 @@ def run_text(
         world.wait()
         done = store.find(EXPERIMENT, settings)
         if done is None:
-            done = _train_and_evaluate(config, profile, folder, own, world)
+            done = _train_and_evaluate(config, profile, settings, own, world)
         world.wait()
         return done or store.read(store.record_path(EXPERIMENT, settings))
 
 
 def _train_and_evaluate(
-    config: TextConfig, profile: str, folder: Path, device: torch.device, world: World
+    config: TextConfig,
+    profile: str,
+    settings: dict[str, Any],
+    device: torch.device,
+    world: World,
 ) -> Record | None:
-    """The record, written by the first process; the others have none."""
+    """The record, written by the first process; the others have none.
+
+    ``settings`` are the config's canonical ones from before the data were read: a corpus's file
+    that changes during the run does not move its record.
+    """
+    folder = store.record_path(EXPERIMENT, settings).parent
     started = time.time()
     data = load_text(config) if world.first else None  # tokenises; the others find the file
     world.wait()
@@ -115,7 +124,7 @@ def _train_and_evaluate(
         ]
     return store.save(
         EXPERIMENT,
-        config.canonical(),
+        settings,
         metrics,
         labels=text_labels(config, profile),
         started=started,

@@ -5,19 +5,22 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..losses import InfoNCELoss, TailSettings, WEINCELoss
-from ..text.corpora import WIKI_ON_HUB
+from ..text.corpora import WIKI_ON_HUB, corpus_file
 from ..text.weights import KNOWN_WEIGHTS, model_folder, weights_file, weights_hash
 from .config import AUTO, ConfigError, Positive, loss_label, parse, tail_settings
 
 _TAIL_FIELDS = tuple(field.name for field in dataclasses.fields(TailSettings))
 #: Model names of encoders that are made from the corpus alone.
 NO_MODEL = ""
+#: Hexadecimal digits of a hash within a name.
+HASH_DIGITS = 12
 
 
 class TextConfig(BaseModel):
@@ -90,13 +93,25 @@ class TextConfig(BaseModel):
         return self
 
     def canonical(self) -> dict[str, Any]:
-        """JSON values, the same for every way of writing the same run and on every machine."""
+        """JSON values, the same for every way of writing the same run and on every machine.
+
+        A file and a model's folder are named by their last name and a hash of what they hold: the
+        corpus's bytes; the folder's tokenizer and configuration, beside ``weights_sha256``.
+
+        Raises:
+            FileNotFoundError: for a corpus that is not there.
+            ModelFolderError: for a model folder that lacks a part.
+        """
         content = self.model_dump(mode="json")
         if is_folder(self.model):
-            content["model"] = f"folder:{Path(self.model).name}"
-        kind, _, path = self.corpus.partition(":")
+            folder = model_folder(self.model)
+            parts = [content_hash(folder / name) for name in ("tokenizer.json", "config.json")]
+            digest = hashlib.sha256("".join(parts).encode()).hexdigest()
+            content["model"] = f"folder:{folder.resolve().name}@{digest[:HASH_DIGITS]}"
+        kind, _, place = self.corpus.partition(":")
         if kind == "file":
-            content["corpus"] = f"file:{Path(path).name}"
+            path = corpus_file(place)
+            content["corpus"] = f"file:{path.name}@{content_hash(path)[:HASH_DIGITS]}"
         return content
 
     @property
@@ -117,6 +132,17 @@ class TextConfig(BaseModel):
             validate=False,
             **dataclasses.asdict(self.tail),
         )
+
+
+def content_hash(path: Path) -> str:
+    """SHA-256 of a file's bytes; read again only if its size or time of change is another."""
+    status = path.stat()
+    return _hash(path.absolute(), status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=256)
+def _hash(path: Path, changed: int, size: int) -> str:
+    return weights_hash(path)
 
 
 def is_folder(model: str) -> bool:

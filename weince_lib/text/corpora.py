@@ -137,6 +137,20 @@ def wordnet_glosses(folder: Path | str = WORDNET) -> Iterator[str]:
                     yield gloss
 
 
+def corpus_file(path: Path | str) -> Path:
+    """The path of a corpus's file, which has to be there.
+
+    Raises:
+        FileNotFoundError: if it is not.
+    """
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path} is not a file; a corpus is UTF-8 text, one sentence a line"
+        )
+    return path
+
+
 def file_sentences(path: Path, limit: int = 0) -> Iterator[str]:
     """The lines of a UTF-8 file without the white space around them, one at a time.
 
@@ -148,11 +162,7 @@ def file_sentences(path: Path, limit: int = 0) -> Iterator[str]:
         FileNotFoundError: if it is not there.
         ValueError: for a blank line or one that is not UTF-8, with its number.
     """
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{path} is not a file; a corpus is UTF-8 text, one sentence a line"
-        )
-    with path.open("rb") as lines:
+    with corpus_file(path).open("rb") as lines:
         for number, raw in enumerate(islice(lines, limit or None), 1):
             try:
                 text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
