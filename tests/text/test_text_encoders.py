@@ -177,6 +177,58 @@ def test_damaged_weights_and_no_embeddings(folder):
         weights.read_tokenizer(folder)
 
 
+def rewritten(folder, change):
+    """Write the folder's weights anew, each under its changed name; an empty name drops it."""
+    path = folder / "model.safetensors"
+    tensors = {change(name): value for name, value in weights.read_weights(path).items()}
+    tensors.pop("", None)
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda name: f"distil.{name}",  # of another model altogether
+        lambda name: "" if "attention.output" in name else name,  # a part
+    ],
+)
+def test_weights_of_another_model_are_refused(folder, change):
+    """transformers would fill in random values and go on."""
+    rewritten(folder, change)
+    with pytest.raises(ModelFolderError, match=r"model\.safetensors has no values for \d+ of"):
+        load_transformer(folder)
+
+
+def test_weights_with_heads_or_without_pooler_are_taken(folder):
+    """As of a checkpoint for masked words: ``bert.`` before each name, a head, no pooler."""
+    expected = encode(load_transformer(folder), tokenizer(), SENTENCES)
+
+    def masked(name):
+        return "cls.predictions.bias" if name == "pooler.dense.bias" else f"bert.{name}"
+
+    rewritten(folder, lambda name: "" if name == "pooler.dense.weight" else masked(name))
+    torch.testing.assert_close(encode(load_transformer(folder), tokenizer(), SENTENCES), expected)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("model.safetensors", b"", r"model\.safetensors: damaged, or no weights"),
+        ("model.safetensors", None, r"model\.safetensors: damaged, or no weights"),
+        ("config.json", b"{}", r"config\.json has no model_type"),
+        ("config.json", b"[1]", r"config\.json has no model_type"),
+        ("config.json", b"{", r"config\.json: not JSON"),
+        ("config.json", b"\xff", r"config\.json: not JSON"),
+        ("config.json", b'{"model_type": "none"}', r"bert: transformers cannot load it"),
+    ],
+)
+def test_a_damaged_folder_is_one_clear_error(folder, file, content, message):
+    path = folder / file
+    path.write_bytes(path.read_bytes()[:-9] if content is None else content)
+    with pytest.raises(ModelFolderError, match=message):
+        load_transformer(folder)
+
+
 def test_an_unreachable_hub_says_what_to_do(monkeypatch):
     hub = pytest.importorskip("huggingface_hub")
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -92,8 +93,8 @@ def load_sts(name: str, split: str, root: Path | str | None = None) -> StsPairs:
         root: folder of data sets; default :func:`weince_lib.places.data_folder`.
 
     Raises:
-        ValueError: for an unknown name or split, and for a row without a score or with too few
-            columns, which is named.
+        ValueError: for an unknown name or split, and for a row that is not UTF-8, has no score,
+            an empty sentence or too few columns, which is named.
         FileNotFoundError: with the places that were looked at.
         ConnectionError: for a hub that cannot be reached.
     """
@@ -208,6 +209,39 @@ def _score(text: str, where: str) -> float:
     return value
 
 
+def _pair(first: Any, second: Any, where: str, score: float) -> tuple[str, str, float]:
+    for text in (first, second):
+        if not (isinstance(text, str) and text.strip()):
+            raise ValueError(
+                f"{where}: a sentence is {text!r}; an empty one has no meaning to compare, drop "
+                "the row"
+            )
+    return first, second, score
+
+
+def _text(path: Path) -> str:
+    """A file's text without byte-order mark; what is not UTF-8 is named by its line."""
+    raw = path.read_bytes()
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # Positions count after a byte-order mark, which the decoder takes off.
+        start = error.start + len(raw) - len(error.object)
+        line = raw.count(b"\n", 0, start) + 1
+        raise ValueError(
+            f"{path}, row {line}: byte 0x{raw[start]:02x} is not UTF-8; convert the file, for "
+            "example with iconv"
+        ) from error
+
+
+def _lines(path: Path) -> list[str]:
+    """A file's lines without their ends, LF or CR LF; other separators are part of the text."""
+    lines = _text(path).split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
 def _columns(row: Sequence[str], least: int, where: str) -> Sequence[str]:
     if len(row) < least:
         raise ValueError(f"{where}: {len(row)} columns where {least} are needed: {row!r}")
@@ -223,18 +257,18 @@ def _stsb_rows(folder: Path, split: str) -> Iterable[tuple[str, str, float]]:
         "Put the STS Benchmark there, or name its folder's parent with WEINCE_DATA; with a "
         "network, hub:mteb/stsbenchmark-sts reads the same pairs",
     )
-    with path.open(encoding="utf-8", newline="") as lines:
-        if path.name == original:
-            # genre, file, year, number, score, two sentences; quotation marks mean nothing.
-            for number, line in enumerate(lines, 1):
-                where = f"{path}, row {number}"
-                row = _columns(line.rstrip("\r\n").split("\t"), 7, where)
-                yield row[5], row[6], _score(row[4], where)
-            return
-        for number, row in enumerate(csv.reader(lines), 1):
+    if path.name == original:
+        # genre, file, year, number, score, two sentences; quotation marks mean nothing.
+        for number, line in enumerate(_lines(path), 1):
             where = f"{path}, row {number}"
-            row = _columns(row, 3, where)
-            yield row[0], row[1], _score(row[2], where)
+            row = _columns(line.split("\t"), 7, where)
+            yield _pair(row[5], row[6], where, _score(row[4], where))
+        return
+    # A field in quotation marks may hold line breaks, so that the reader gets the whole text.
+    for number, row in enumerate(csv.reader(io.StringIO(_text(path), newline="")), 1):
+        where = f"{path}, row {number}"
+        row = _columns(row, 3, where)
+        yield _pair(row[0], row[1], where, _score(row[2], where))
 
 
 def _year_rows(folder: Path, name: str, part: str) -> Iterable[tuple[str, str, float]]:
@@ -243,29 +277,28 @@ def _year_rows(folder: Path, name: str, part: str) -> Iterable[tuple[str, str, f
     inputs, gold = (
         _first_file(folder, [f"{place}/STS.{kind}.{part}.txt"], hint) for kind in ("input", "gs")
     )
-    texts, scores = (p.read_text(encoding="utf-8").split("\n") for p in (inputs, gold))
-    for lines in (texts, scores):
-        if lines[-1] == "":
-            lines.pop()
+    texts, scores = _lines(inputs), _lines(gold)
     if len(texts) != len(scores):
         raise ValueError(f"{inputs} has {len(texts)} rows, {gold} has {len(scores)} scores")
     for number, (text, score) in enumerate(zip(texts, scores, strict=True), 1):
         if score.strip():  # a pair that nobody scored has an empty line
-            row = _columns(text.rstrip("\r").split("\t"), 2, f"{inputs}, row {number}")
-            yield row[0], row[1], _score(score, f"{gold}, row {number}")
+            where = f"{inputs}, row {number}"
+            row = _columns(text.split("\t"), 2, where)
+            yield _pair(row[0], row[1], where, _score(score, f"{gold}, row {number}"))
 
 
 def _sick_rows(folder: Path, file: str) -> Iterable[tuple[str, str, float]]:
     hint = "Get SICK in SentEval's layout (its download script)"
     path = _first_file(folder, [f"SICK/{file}"], hint)
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()[1:], 2):
+    for number, line in enumerate(_lines(path)[1:], 2):
         where = f"{path}, row {number}"
         row = _columns(line.split("\t"), 4, where)
-        yield row[1], row[2], _score(row[3], where)
+        yield _pair(row[1], row[2], where, _score(row[3], where))
 
 
 def _hub_rows(name: str, split: str) -> Iterable[tuple[str, str, float]]:
     rows = hub_rows(name.removeprefix("hub:"), "validation" if split == "dev" else split)
     columns = (rows[column] for column in ("sentence1", "sentence2", "score"))
     for number, (first, second, score) in enumerate(zip(*columns, strict=True), 1):
-        yield first, second, _score(str(score), f"{name}, {split}, row {number}")
+        where = f"{name}, {split}, row {number}"
+        yield _pair(first, second, where, _score(str(score), where))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -121,6 +121,21 @@ def check_hash(path: Path, wanted: str) -> str:
             "weights, or leave weights_sha256 empty to take what is there"
         )
     return found
+
+
+def safetensors_names(path: Path) -> list[str]:
+    """Names of the tensors of a safetensors file, whose values are not read.
+
+    Raises:
+        ModelFolderError: if it is damaged.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            return list(file.keys())
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ModelFolderError(
+            f"{path}: damaged, or no weights ({error}); copy or save it anew"
+        ) from error
 
 
 def read_weights(path: Path) -> Mapping[str, Tensor]:
