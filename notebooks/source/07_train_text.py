@@ -3,7 +3,7 @@
 
 # %% [markdown] tags=["header"]
 # **Paper:** section 4.2 \
-# **Time:** `quick` seconds (one core) \
+# **Time:** `quick` seconds (one core); `colab` an hour or two on a GPU, both losses; `paper` hours on a GPU \
 # **Claims:** [3 of the paper's](../paper/claims.toml) \
 # **Library:** [evaluation](../weince_lib/evaluation/__init__.py), [text](../weince_lib/text/__init__.py)
 #
