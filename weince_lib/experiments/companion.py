@@ -33,8 +33,10 @@ METRICS = {
     "recall_at_1": "R@1",
     "sts_spearman": "STS-B Spearman",
 }
+#: Factors that cannot be told, beyond which the document counts them.
+MANY = 8
 #: What stands behind a number of ours in a table of the paper's.
-OURS = " (ours)"
+OURS = " †"
 #: A PDF without a date of its own has the same bytes whenever it is made.
 TIMESTAMP = 0
 
@@ -243,11 +245,15 @@ def _verdicts(study: Study, frame: pd.DataFrame, known: list[str]) -> list[dict[
     words: dict[str, list[str]] = {"helps": [], "hurts": [], "cannot tell": []}
     for row in rows:
         words.setdefault(verdict(row), []).append(str(row["factor"]))
-    return [
-        {"word": word, "factors": ", ".join(names), "metric": METRICS[metric]}
+    found = [
+        {"word": word, "factors": "; ".join(names), "metric": METRICS[metric]}
         for word, names in words.items()
         if names
     ]
+    open_ones = len(words["cannot tell"])
+    if open_ones > MANY:  # a list that long says less than its length
+        found[-1]["factors"] = f"{'the other' if len(found) > 1 else 'all'} {open_ones} factors"
+    return found
 
 
 def _of_gain(study: Study) -> bool:
