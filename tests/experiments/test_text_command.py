@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,6 +15,10 @@ from weince_lib.experiments import store, text
 from weince_lib.experiments.text_config import text_config
 from weince_lib.text import load_corpus
 from weince_lib.text.tokens import word_tokenizer
+from weince_lib.vision.checkpoints import CheckpointError
+from weince_lib.vision.processes import ProcessError
+from weince_lib.vision.stopping import TrainingInterrupted
+from weince_lib.vision.training import NonFiniteLossError
 
 pytest.importorskip("tokenizers")
 # Word embeddings in place of the transformer: these are judged in no time.
@@ -73,6 +78,12 @@ def test_one_run_from_the_command_line(tmp_path, folder):
         ("corpus=file:/no/such", "/no/such is not a file"),
         ("train_limit=20", "20 sentences make no batch"),
         ("epochs", "epochs = ''"),
+        ("seed=3", "'seed=3': give --seed 3 instead"),
+        ("loss=weince", "give --loss weince instead"),
+        ("preset=release", "give --preset release instead"),
+        ("profile=cpu", "give --profile cpu instead"),
+        ("sts=", "sts = "),
+        ("sts=grammar,stsc", "unknown STS data 'stsc'"),
     ],
 )
 def test_a_wrong_setting_is_one_line(setting, message, tmp_path, monkeypatch, capsys):
@@ -83,12 +94,51 @@ def test_a_wrong_setting_is_one_line(setting, message, tmp_path, monkeypatch, ca
     assert err.startswith("Error: ") and message in err and err.count("\n") == 1
 
 
-@pytest.mark.parametrize("said", ["", "stopped after 2 of 4 steps"])
-def test_a_stop_is_one_line(said, monkeypatch, capsys):
-    def stop(*args, **more):
-        raise KeyboardInterrupt(*filter(None, [said]))
+@pytest.mark.parametrize(
+    ("word", "sets"),
+    [
+        ("sts=stsb", ("stsb",)),
+        ("sts=grammar,stsb", ("grammar", "stsb")),
+        ('sts=["grammar"]', ("grammar",)),
+    ],
+)
+def test_sets_are_named_with_commas(word, sets, monkeypatch, capsys):
+    asked = []
 
-    monkeypatch.setattr(text, "run_text", stop)
-    monkeypatch.setattr(text, "text_config", lambda *args, **more: None)
-    assert text.main([]) == 75
-    assert capsys.readouterr().err == f"{said or 'stopped; run again to continue'}\n"
+    def noted(config, *, profile):
+        asked.append((config.sts, config.seed, profile))
+        return SimpleNamespace(path="record.json")
+
+    monkeypatch.setattr(text, "run_text", noted)
+    assert text.main([*WORDS, word]) == 0
+    assert asked == [(sets, 3, "quick")]
+    assert capsys.readouterr().out == "record.json\n"
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "told"),
+    [
+        (CheckpointError("c: damaged"), 1, "Error: c: damaged\n"),
+        (NonFiniteLossError("step 3"), 1, "Error: step 3\n"),
+        (ProcessError("too many\nof them"), 1, "Error: too many of them\n"),
+        (TrainingInterrupted("stopped after 3 of 6 steps"), 130, "stopped after 3 of 6 steps\n"),
+        (KeyboardInterrupt(), 130, "stopped; run again to continue\n"),
+    ],
+)
+def test_what_stops_a_run_is_one_line(raised, status, told, monkeypatch, capsys):
+    def stopped(config, *, profile):
+        raise raised
+
+    monkeypatch.setattr(text, "run_text", stopped)
+    assert text.main(WORDS) == status
+    assert capsys.readouterr() == ("", told)
+
+
+def test_arguments_explain_themselves(capsys):
+    for words, code in ((["--help"], 0), (["--profile", "fast"], 2), (["--preset", "best"], 2)):
+        with pytest.raises(SystemExit) as ended:
+            text.main(words)
+        assert ended.value.code == code
+    out, err = capsys.readouterr()
+    assert "sts=stsb,sickr" in out and "of weights, order and dropout" in out
+    assert "colab" in err and "calibrated" in err

@@ -2,15 +2,19 @@
 
     python -m weince_lib.experiments.sweep run STUDY KEY
     python -m weince_lib.experiments.sweep collect STUDY [--partial]
+    python -m weince_lib.experiments.sweep evidence STUDY [--seed N ...] [--device DEVICE]
 
 The pipeline (``sweep.smk``) calls the first for every run and the second when all are there. A run
-that exists is found, not repeated; one that was cut off continues from its checkpoint.
+that exists is found, not repeated; one that was cut off continues from its checkpoint. The third
+measures the tails of a sentence study's finished encoders along their training; ``collect`` then
+adds what it found to the table.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -183,6 +187,56 @@ def collect_study(chosen: Study, *, partial: bool = False) -> tuple[Path, list[S
     return target, missing
 
 
+#: Methods of a sentence study whose tails are measured: the paper's two.
+EVIDENCE_METHODS = ("infonce", "weince")
+
+
+def evidence_runs(chosen: Study, seeds: Sequence[int] = ()) -> list[Run]:
+    """The runs of a sentence study whose tails are measured along training.
+
+    Args:
+        chosen: the study.
+        seeds: some of the study's; none for all.
+
+    Raises:
+        ConfigError: for a study of images, or a seed that the study does not have.
+    """
+    if chosen.experiment != "text":
+        raise ConfigError(
+            f"study {chosen.name} is of images; evidence is measured for studies of sentences"
+        )
+    for seed in seeds:
+        if seed not in chosen.seeds:
+            known = ", ".join(map(str, chosen.seeds))
+            raise ConfigError(f"study {chosen.name} has no seed {seed}; it has {known}")
+    labels = {chosen.methods[m][0].label for m in EVIDENCE_METHODS if m in chosen.methods}
+    wanted = set(seeds or chosen.seeds)
+    return [run for run in chosen.runs() if run.setting in labels and run.seed in wanted]
+
+
+def measure_study(name: str, seeds: Sequence[int] = (), device: str | None = None) -> list[Run]:
+    """Make the evidence records of a sentence study, those that are not there yet.
+
+    Args:
+        name: of the study.
+        seeds: see :func:`evidence_runs`.
+        device: default a CUDA device if there is one, else the CPU.
+
+    Returns:
+        The runs left out since they are not finished.
+
+    Raises:
+        ConfigError: see :func:`evidence_runs`.
+        FileNotFoundError: for a finished run whose weights are gone.
+    """
+    chosen = study(name)
+    runs = evidence_runs(chosen, seeds)
+    from ..vision.processes import own_device
+    from .text_evidence import study_evidence
+
+    return study_evidence(runs, profile=chosen.profile, device=own_device(device))[1]
+
+
 def _evidence(
     chosen: Study, before: pd.DataFrame
 ) -> tuple[list[dict[str, object]], dict[str, str], list[pd.DataFrame]]:
@@ -212,20 +266,31 @@ def main(words: list[str] | None = None) -> int:
     """The pipeline's way in; errors that say what is wrong are one line, as is a stop."""
     parser = argparse.ArgumentParser(prog="python -m weince_lib.experiments.sweep")
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("run", "collect"):
-        command = commands.add_parser(name)
-        command.add_argument("study")
+    helps = {
+        "run": "make one run of a study",
+        "collect": "write a study's table",
+        "evidence": "measure the tails of a sentence study's encoders along training",
+    }
+    for name, text in helps.items():
+        command = commands.add_parser(name, help=text, description=text)
+        command.add_argument("study", help="its name, as in `weince plan`")
         if name == "run":
-            command.add_argument("key")
+            command.add_argument("key", help="of the run")
+        elif name == "collect":
+            command.add_argument("--partial", action="store_true", help="although runs are missing")
         else:
-            command.add_argument("--partial", action="store_true")
+            command.add_argument("--seed", type=int, nargs="+", default=(), help="only these")
+            command.add_argument("--device", help="default: CUDA if there is one, else the CPU")
     given = parser.parse_args(words)
     try:
         if given.command == "run":
             run_one(given.study, given.key)
-        else:
+        elif given.command == "collect":
             collect_study(study(given.study), partial=given.partial)
-    except (ConfigError, FileNotFoundError, RecordError) as error:
+        else:
+            for run in measure_study(given.study, given.seed, given.device):
+                sys.stderr.write(f"not finished, left out: {run.setting}, seed {run.seed}\n")
+    except (ConfigError, FileNotFoundError, ConnectionError, ImportError, RecordError) as error:
         sys.stderr.write(f"Error: {error}\n")
         return 1
     except KeyboardInterrupt as stopped:

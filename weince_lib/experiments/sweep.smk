@@ -3,6 +3,7 @@
 #
 #     snakemake --cores 2 study-cpu-fashion                   two runs of one thread at a time
 #     snakemake --cores 16 --resources gpu=2 study-paper-cifar10-resnet18
+#     snakemake --cores 2 evidence-cpu-static                 tails of its encoders along training
 #     snakemake --executor slurm --jobs 50 --default-resources slurm_account=A slurm_partition=P \
 #         -- study-paper-cifar10-resnet18                     pip install 'weince-lib[cluster]'
 #
@@ -57,6 +58,24 @@ for name in grid.STUDIES:
         input:
             str(sweep.table_path(name)),
         localrule: True
+
+
+# Without outputs, so that they always run; what is there is found.
+for name in grid.STUDIES:
+    if grid.study(name).experiment == "text":
+
+        rule:
+            name:
+                f"evidence-{name}"
+            input:
+                [sweep.mark(name, run.key) for run in sweep.evidence_runs(grid.study(name))],
+            params:
+                study=name,
+            threads: grid.study(name).cores
+            resources:
+                gpu=grid.study(name).gpus,
+            shell:
+                "{MODULE} evidence {params.study}"
 
 
 onerror:

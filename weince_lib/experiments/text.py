@@ -19,17 +19,19 @@ import torch
 from torch import nn
 
 from .. import files
+from ..losses import PRESETS
 from ..text import sts_score
 from ..text.simcse import SimCSE, encode
 from ..text.sts import StsPairs
 from ..text.tokens import SentenceTokenizer
 from ..text.training import BEST, SimCSESettings, snapshot, train_simcse
-from ..vision.checkpoints import load_checkpoint, restore_model
-from ..vision.processes import World, current_world, join_processes
+from ..vision.checkpoints import CheckpointError, load_checkpoint, restore_model
+from ..vision.processes import ProcessError, World, current_world, join_processes
+from ..vision.training import NonFiniteLossError
 from . import store
 from .config import ConfigError
-from .store import Metric, Record
-from .text_config import TextConfig, text_config, text_stamp
+from .store import Metric, Record, RecordError
+from .text_config import TEXT_PROFILES, TextConfig, text_config, text_stamp
 from .text_data import TextData, build_text_model, load_text, text_labels, total_steps
 
 __all__ = [
@@ -217,10 +219,13 @@ def load_into(model: SimCSE, path: Path) -> SimCSE:
     return model.eval()
 
 
-def models_along_text(config: TextConfig, data: TextData) -> dict[str, SimCSE]:
+def models_along_text(
+    config: TextConfig, data: TextData, device: torch.device | str = "cpu"
+) -> dict[str, SimCSE]:
     """The run's model at the start, in the middle and at the end of training.
 
-    Weights of the middle that are gone are made again by training once more.
+    Weights of the middle that are gone are made again by training once more, on ``device``, on
+    which the models come.
 
     Raises:
         FileNotFoundError: if the run has not been finished yet.
@@ -234,41 +239,101 @@ def models_along_text(config: TextConfig, data: TextData) -> dict[str, SimCSE]:
     with files.locked(record.parent / ".lock"), TemporaryDirectory(dir=record.parent) as folder:
         if not kept.exists():
             again = Path(folder) / CHECKPOINT
-            train_text(config, build_text_model(config, data), data, again, "cpu", {step})
+            train_text(config, build_text_model(config, data), data, again, device, {step})
             snapshot(again, step).replace(kept)
     models = {"start": build_text_model(config, data).eval()}
     for stage, path in (("middle", kept), ("end", checkpoint)):
         models[stage] = load_into(build_text_model(config, data), path)
-    return models
+    return {stage: model.to(device) for stage, model in models.items()}
 
 
-def main(words: list[str] | None = None) -> int:
-    """One run from the command line; errors that say what is wrong are one line."""
-    parser = argparse.ArgumentParser(prog="python -m weince_lib.experiments.text")
-    parser.add_argument("--profile", default="paper")
-    parser.add_argument("--loss", default="weince", choices=("infonce", "weince"))
-    parser.add_argument("--preset", default="paper")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("settings", nargs="*", metavar="NAME=VALUE")
-    given = parser.parse_args(words)
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m weince_lib.experiments.text",
+        description="Train a sentence encoder, judge it on STS, and print its record's path. "
+        "A run that is there is found; one that was stopped continues.",
+    )
+    parser.add_argument(
+        "--profile",
+        default="paper",
+        choices=tuple(TEXT_PROFILES),
+        help="settings that are not given come from it (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--loss",
+        default="weince",
+        choices=("infonce", "weince"),
+        help="what is trained with (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--preset",
+        default="paper",
+        choices=tuple(PRESETS),
+        help="how WEINCE reads the batch's tail; nothing to InfoNCE (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=1,
+        help="of weights, order and dropout, 0 or more (default: %(default)s)",
+    )
+    parser.add_argument(
+        "settings",
+        nargs="*",
+        metavar="NAME=VALUE",
+        help="further fields of TextConfig, such as corpus=file:lines.txt, temperature=0.07 or "
+        "sts=stsb,sickr",
+    )
+    return parser
+
+
+def _settings(words: list[str]) -> dict[str, Any]:
+    """Settings from NAME=VALUE, values in JSON or else as text; ``sts`` may have commas."""
     settings: dict[str, Any] = {}
-    for word in given.settings:
+    for word in words:
         name, _, value = word.partition("=")
+        if name in ("profile", "loss", "preset", "seed"):
+            raise ConfigError(f"{word!r}: give --{name} {value or 'VALUE'} instead")
         try:
             settings[name] = json.loads(value)
         except json.JSONDecodeError:
             settings[name] = value
+        if name == "sts" and isinstance(settings[name], str):
+            settings[name] = tuple(part.strip() for part in value.split(",") if part.strip())
+    return settings
+
+
+def main(words: list[str] | None = None) -> int:
+    """One run from the command line; errors that say what is wrong are one line.
+
+    Returns:
+        0 for a record that is there, 1 for an error, 130 for a run that was stopped.
+    """
+    given = _parser().parse_args(words)
     try:
         config = text_config(
-            given.profile, loss=given.loss, preset=given.preset, seed=given.seed, **settings
+            given.profile,
+            loss=given.loss,
+            preset=given.preset,
+            seed=given.seed,
+            **_settings(given.settings),
         )
         record = run_text(config, profile=given.profile)
-    except (ConfigError, ConnectionError, FileNotFoundError, ValueError, ImportError) as error:
-        sys.stderr.write(f"Error: {error}\n")
+    except (
+        ConfigError,
+        CheckpointError,
+        NonFiniteLossError,
+        ProcessError,
+        RecordError,
+        OSError,  # a file or a hub that is not there
+        ValueError,
+        ImportError,
+    ) as error:
+        sys.stderr.write(f"Error: {' '.join(str(error).split())}\n")
         return 1
     except KeyboardInterrupt as stopped:
         sys.stderr.write(f"{str(stopped) or 'stopped; run again to continue'}\n")
-        return 75  # try again, as the studies' commands say
+        return 130
     sys.stdout.write(f"{record.path}\n")
     return 0
 

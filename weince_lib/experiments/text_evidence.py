@@ -11,6 +11,7 @@ import time
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..diagnostics.link_selection import select_link
@@ -21,6 +22,7 @@ from ..text.banks import DropoutBank, dropout_bank
 from . import store
 from .config import Positive
 from .store import Metric, Record
+from .study_types import Run
 from .text import build_text_model, load_text, models_along_text, text_labels
 from .text_config import TextConfig, text_config
 
@@ -62,7 +64,12 @@ def ready_made(batches: Positive = 16) -> TextEvidenceConfig:
 
 
 def run_text_evidence(
-    run: TextConfig, *, profile: str, stages: tuple[str, ...] = tuple(STAGES), **settings: Any
+    run: TextConfig,
+    *,
+    profile: str,
+    stages: tuple[str, ...] = tuple(STAGES),
+    device: torch.device | str = "cpu",
+    **settings: Any,
 ) -> list[Record]:
     """Measure an encoder at stages of its training, or return the records that are there.
 
@@ -70,6 +77,7 @@ def run_text_evidence(
         run: which has been made with :func:`.text.run_text`; for the start alone it need not.
         profile: decides which table the records are collected into.
         stages: names in :data:`STAGES`.
+        device: where to embed, and to train again if the weights of the middle are gone.
         settings: further fields of :class:`TextEvidenceConfig`.
 
     Returns:
@@ -87,9 +95,9 @@ def run_text_evidence(
         return [record for record in found if record]
     data = load_text(run)
     if set(stages) == {"start"}:
-        models = {"start": build_text_model(run, data)}
+        models = {"start": build_text_model(run, data).to(device)}
     else:
-        models = models_along_text(run, data)
+        models = models_along_text(run, data, device)
     records = []
     for config in configs:
         started = time.time()
@@ -163,6 +171,34 @@ def measure_evidence(bank: DropoutBank, *, seed: int = 0) -> tuple[list[Metric],
     kept = [m for m in metrics if math.isfinite(m.value)]
     gone = [m.name for m in metrics if not math.isfinite(m.value)]
     return kept, {"peaks": notes, "link": "", "not_finite": gone, "pairs": int(values.size)}
+
+
+def study_evidence(
+    runs: list[Run], *, profile: str, device: torch.device | str = "cpu", **settings: Any
+) -> tuple[list[Record], list[Run]]:
+    """Measure the finished runs among some of a study, and the ready-made encoder.
+
+    Args:
+        runs: see :func:`.sweep.evidence_runs`.
+        profile: of the study.
+        device: see :func:`run_text_evidence`.
+        settings: further fields of :class:`TextEvidenceConfig` for the runs.
+
+    Returns:
+        The records, those that were there among them, and the runs that are not finished.
+    """
+    records, missing = [], []
+    for run in runs:
+        assert isinstance(run.config, TextConfig)
+        if store.find("text", run.config.canonical()) is None:
+            missing.append(run)
+            continue
+        records += run_text_evidence(run.config, profile=profile, device=device, **settings)
+    public = ready_made()
+    records += run_text_evidence(
+        public.run, profile=profile, stages=(public.stage,), device=device, batches=public.batches
+    )
+    return records, missing
 
 
 def evidence_of(run_settings: dict[str, str]) -> list[tuple[Record, str]]:

@@ -15,6 +15,11 @@ Sets by name, their splits, and their files below the data folder as distributed
 
 ``STS`` and ``SICK`` are laid out as SentEval (Conneau and Kiela 2018) and SimCSE's evaluation have
 them; the archive's own top folders ``SentEval/data/downstream`` may be there or not.
+
+The ``paper`` profile judges on STS-B alone, which the paper reports. All seven sets in one run, if
+the files of each are there::
+
+    python -m weince_lib.experiments.text sts=stsb,sts12,sts13,sts14,sts15,sts16,sickr
 """
 
 from __future__ import annotations

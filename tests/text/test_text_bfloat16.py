@@ -1,0 +1,75 @@
+"""Training steps under bfloat16 autocast on a CPU: near float32's, and chunks change nothing."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from text_models import LOSSES, corpus, loss, model, train
+
+from weince_lib.text.steps import ChunkPlan, SimCSEStep
+
+#: Rounding of one bfloat16 number, which has eight significant bits: half a unit in the last.
+ROUNDING = 2.0**-9
+
+
+def step(name, precision, *, chunk=4, cached=True, dropout=True):
+    """Loss and gradients of one step of the tiny encoder with float32 weights."""
+    made = model("tiny").float().train()
+    if not dropout:  # its draws depend on the precision
+        for module in made.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+            elif isinstance(module, torch.nn.MultiheadAttention):
+                module.dropout = 0.0
+    plan = ChunkPlan(16, chunk)
+    taken = SimCSEStep(
+        made,
+        loss(name),
+        torch.optim.SGD(made.parameters(), 0.0),
+        plan,
+        seed=3,
+        device=torch.device("cpu"),
+        precision=precision,
+        cached=cached,
+    )
+    rows = np.arange(16)
+    value = taken([corpus().batch(rows[plan.rows(c)]) for c in plan.own], 5)
+    grads = [p.grad for p in made.parameters() if p.grad is not None]
+    assert all(g.dtype == torch.float32 for g in grads)
+    return float(value), torch.cat([g.flatten() for g in grads])
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_bfloat16_is_near_float32(name):
+    """A cosine is wrong by a few roundings, a logit by 1 / tau = 20 times that: about 0.1."""
+    exact, exact_grad = step(name, "float32", dropout=False)
+    found, grad = step(name, "bfloat16", dropout=False)
+    assert math.isfinite(found) and torch.isfinite(grad).all()
+    assert found != exact  # it was rounded
+    assert abs(found - exact) < 20 * 4 * ROUNDING
+    assert torch.nn.functional.cosine_similarity(grad, exact_grad, dim=0) > 0.95
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("dropout", [True, False])
+def test_replayed_chunks_are_the_whole_batch(name, dropout):
+    """The same chunks with all graphs kept: equal but for the order of sums."""
+    cached, cached_grad = step(name, "bfloat16", dropout=dropout)
+    whole, whole_grad = step(name, "bfloat16", cached=False, dropout=dropout)
+    assert cached == pytest.approx(whole, abs=20 * ROUNDING)
+    assert (cached_grad - whole_grad).norm() < 8 * ROUNDING * whole_grad.norm()
+
+
+def test_one_chunk_of_all_is_four_of_four():
+    """Without dropout, whose draws go by chunk, the cut changes roundings only."""
+    four, four_grad = step("infonce", "bfloat16", dropout=False)
+    one, one_grad = step("infonce", "bfloat16", chunk=16, dropout=False)
+    assert four == pytest.approx(one, abs=20 * 2 * ROUNDING)
+    assert torch.nn.functional.cosine_similarity(four_grad, one_grad, dim=0) > 0.95
+
+
+def test_a_run_in_bfloat16_trains():
+    made, history = train("weince", precision="bfloat16", chunk_size=8)
+    assert all(math.isfinite(row["loss"]) for row in history)
+    assert all(torch.isfinite(p).all() for p in made.parameters())
