@@ -182,6 +182,15 @@ def test_sharpness_leaves_the_running_beta_alone_and_names_other_losses() -> Non
         ({"softmax_weight": -1.0}, "softmax_weight"),
         ({"weibit_weight": math.inf}, "weibit_weight"),
         ({"hardest": 0}, "hardest"),
+        ({"hardest": "50"}, "hardest.*'50'.*int"),
+        ({"hardest": 2.0, **BOTH}, "hardest.*2.0.*int"),
+        ({"hardest": math.inf}, "hardest.*inf.*int"),
+        ({"hardest": math.nan}, "hardest.*nan.*int"),
+        ({"hardest": True}, "hardest.*True.*int"),
+        ({"softmax_weight": "x"}, "softmax_weight.*'x'"),
+        ({"weibit_weight": None}, "weibit_weight.*None"),
+        ({"fixed_beta": "2"}, "fixed_beta.*'2'"),
+        ({"tail": "release"}, "tail.*'release'"),
         ({"fixed_beta": 0.0}, "fixed_beta"),
         ({"assignment": "fixed"}, "fixed_lambda"),
         ({"fixed_lambda": 0.3}, "fixed_lambda"),
@@ -190,11 +199,36 @@ def test_sharpness_leaves_the_running_beta_alone_and_names_other_losses() -> Non
         ({"link": "softmax", "fixed_beta": 2.0}, "beta"),
         ({"link": "softmax", "tail": PRESETS["calibrated"]}, "tail"),
         ({"link": "weibit", "fixed_beta": 2.0, "tail": PRESETS["release"]}, "tail"),
+        ({"link": "softmax", "hardest": 20}, "hardest = 20.*leave"),
+        ({"fixed_beta": 2.0, "tail": PRESETS["release"]}, "tail_index is not read"),
+        (
+            {"assignment": "fixed", "fixed_lambda": 0.3, "tail": TailSettings(cap_quantile=0.5)},
+            "cap",
+        ),
     ],
 )
 def test_bad_settings_are_named(settings, word) -> None:
     with pytest.raises(ValueError, match=word):
         AblationSettings(**settings)
+
+
+def test_a_fixed_lambda_leaves_the_tail_index_to_choose() -> None:
+    settings = {"assignment": "fixed", "fixed_lambda": 0.3}
+    assert AblationSettings(tail=PRESETS["release"], **settings).reads_tail
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("0.5",), "temperature.*'0.5'"),
+        ((None,), "temperature.*None"),
+        ((0.5, "blend"), "settings.*'blend'.*AblationSettings"),
+        ((0.5, ""), "settings.*''"),
+    ],
+)
+def test_bad_arguments_of_the_module_are_named(words, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        AblationLoss(*words)
 
 
 def test_a_module_without_a_weibit_term_keeps_nothing() -> None:

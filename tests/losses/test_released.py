@@ -109,3 +109,25 @@ def test_evaluation_and_state() -> None:
     other = AblationLoss(0.5, RELEASED)
     other.load_state_dict(loss.state_dict())
     assert other.eval()(z0, z1) == loss(z0, z1)
+
+
+@pytest.mark.parametrize("temperature", ["0.5", None, 0.0])
+def test_bad_temperature_is_named(temperature) -> None:
+    with pytest.raises(ValueError, match=f"temperature.*{temperature!r}"):
+        ReleasedLoss(temperature)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_cast_leaves_the_running_beta_in_float32(dtype: torch.dtype) -> None:
+    loss = ReleasedLoss()
+    loss(*two_views(40, 5, seed=5))
+    kept = loss.weibit_beta
+    assert kept != float(torch.tensor(kept).to(dtype))
+    cast = torch.nn.Sequential(loss).to(dtype)
+    assert (loss.weibit_beta, loss.tail_index.beta.dtype) == (kept, torch.float32)
+    loss(*two_views(40, 5, seed=6, dtype=torch.float32))
+    assert loss.tail_index.beta.dtype == torch.float32
+    assert cast.double()[0].tail_index.beta.dtype == torch.float64
+    loss.load_state_dict({"tail_index.beta": torch.tensor(3.0, dtype=dtype)})  # an older checkpoint
+    assert loss.to(dtype).weibit_beta == 3.0
+    assert loss.tail_index.beta.dtype == torch.float32

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import torch
@@ -38,6 +39,12 @@ from .weince import blended_logits, endpoint_coordinate
 
 Link = Literal["softmax", "blend", "weibit"]
 Assignment = Literal["own", "shuffled", "mean", "fixed"]
+
+
+def _check_number(name: str, value: object) -> None:
+    """Raise ``ValueError`` unless ``value`` is a real number (a boolean is none)."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise ValueError(f"{name} must be a number such as 0.5, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -78,13 +85,24 @@ class AblationSettings:
                 raise ValueError(
                     f"unknown {name} {getattr(self, name)!r}; known: {', '.join(known)}"
                 )
+        tail: Any = self.tail
+        if not isinstance(tail, TailSettings):
+            raise ValueError(f"tail must be TailSettings(...) or a preset(name), got {tail!r}")
+        for name in ("softmax_weight", "weibit_weight", "fixed_beta", "fixed_lambda"):
+            value = getattr(self, name)
+            if value is not None or not name.startswith("fixed"):
+                _check_number(name, value)
         for name in ("softmax_weight", "weibit_weight"):
             if not 0.0 <= getattr(self, name) < math.inf:
                 raise ValueError(
                     f"{name} must be finite and not negative, got {getattr(self, name)}"
                 )
-        if self.hardest < 1 or self.hardest != int(self.hardest):
-            raise ValueError(f"hardest must be a whole number of negatives, got {self.hardest}")
+        hardest: Any = self.hardest
+        if not isinstance(hardest, int) or isinstance(hardest, bool) or hardest < 1:
+            raise ValueError(
+                "hardest must be a whole number of negatives, 1 or more, got "
+                f"{hardest!r}; give an int such as 50"
+            )
         if self.fixed_beta is not None and not 0.0 < self.fixed_beta < math.inf:
             raise ValueError(f"fixed_beta must be positive and finite, got {self.fixed_beta}")
         if self.fixed_lambda is not None and not 0.0 <= self.fixed_lambda <= 1.0:
@@ -102,9 +120,32 @@ class AblationSettings:
             raise ValueError(f"link {self.link!r} has no lambda to assign ({self.assignment!r})")
         if self.link == "softmax" and self.fixed_beta is not None:
             raise ValueError(f'link "softmax" has no beta; got fixed_beta = {self.fixed_beta}')
-        unread = self.link == "softmax" or (self.link == "weibit" and self.fixed_beta is not None)
-        if unread and dataclasses.replace(self.tail, floor=TailSettings().floor) != TailSettings():
-            raise ValueError(f"link {self.link!r} reads no tail here; leave tail at its default")
+        usual = {own.name: own.default for own in dataclasses.fields(self)}["hardest"]
+        if not self.has_extras and self.hardest != usual:
+            raise ValueError(
+                f"hardest = {self.hardest} is of no use without softmax_weight or weibit_weight; "
+                f"give one of them a weight, or leave hardest at {usual}"
+            )
+        unread = [
+            own.name
+            for own in dataclasses.fields(self.tail)
+            if own.name not in self._read_of_tail()
+            and getattr(self.tail, own.name) != getattr(TailSettings(), own.name)
+        ]
+        if unread:
+            raise ValueError(
+                f"of tail, {', '.join(unread)} is not read with link {self.link!r}, fixed_beta = "
+                f"{self.fixed_beta} and assignment {self.assignment!r}; leave it at its default"
+            )
+
+    def _read_of_tail(self) -> set[str]:
+        """Names of the fields of ``tail`` that the objective depends on; the floor may stay."""
+        read = {"floor"}
+        if self.link != "softmax" and self.fixed_beta is None:
+            read |= {"tail_index", "tail_fraction", "min_tail"}
+        if self.link == "blend" and self.assignment != "fixed":
+            read |= {own.name for own in dataclasses.fields(self.tail)} - {"tail_index"}
+        return read
 
     @property
     def reads_tail(self) -> bool:
@@ -216,6 +257,9 @@ class AblationLoss(nn.Module):
         temperature: tau, of every softmax.
         settings: see :class:`AblationSettings`; the paper's WEINCE by default.
         validate: look for zero and non-finite rows, on a CPU only.
+
+    Raises:
+        ValueError: for a temperature that is no positive number, or settings of another kind.
     """
 
     def __init__(
@@ -226,9 +270,16 @@ class AblationLoss(nn.Module):
         validate: bool = True,
     ) -> None:
         super().__init__()
+        _check_number("temperature", temperature)
         check_temperature(temperature)
+        chosen: Any = AblationSettings() if settings is None else settings
+        if not isinstance(chosen, AblationSettings):
+            raise ValueError(
+                f"settings must be AblationSettings, got {chosen!r}; give one such as "
+                'AblationSettings(link="blend")'
+            )
         self.temperature = temperature
-        self.settings = settings or AblationSettings()
+        self.settings = chosen
         self.validate = validate
         self.tail_index = BatchTailIndex() if self.settings.weibit_weight else None
 

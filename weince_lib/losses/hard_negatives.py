@@ -135,14 +135,23 @@ class BatchTailIndex(nn.Module):
     beta <- 0.9 beta + 0.1 clamp(slope, 0.5, 16) where the fit has R^2 of 0.85 or more, and as it
     was elsewhere; 4 before the first batch. That a batch's own fit counts in its own loss is this
     project's reading; at a weight of 0.1 the order hardly matters. The mean is a buffer, so it is
-    kept with the state.
+    kept with the state, in float32 or better whatever the module is cast to: in bfloat16 a step of
+    0.1 times a small change would be rounded away.
     """
 
     beta: Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("beta", torch.tensor(FIRST_BETA))
+        self.register_buffer("beta", torch.tensor(FIRST_BETA, dtype=torch.float32))
+
+    def _apply(self, fn: Any, recurse: bool = True) -> BatchTailIndex:
+        """Move and cast as any module, but to nothing narrower than float32."""
+        before = self.beta
+        super()._apply(fn, recurse)
+        if torch.finfo(self.beta.dtype).bits < 32:
+            self.beta = before.to(self.beta.device, torch.float32)
+        return self
 
     @torch.no_grad()
     def forward(self, negatives: Tensor, floor: float) -> Tensor:

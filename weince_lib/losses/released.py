@@ -27,6 +27,9 @@ class ReleasedLoss(AblationLoss):
     Args:
         temperature: tau; 0.5 for images in the release.
         validate: look for zero and non-finite rows, on a CPU only.
+
+    Raises:
+        ValueError: for a temperature that is no positive number.
     """
 
     def __init__(self, temperature: float = 0.5, *, validate: bool = True) -> None:
