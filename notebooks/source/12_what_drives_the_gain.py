@@ -153,9 +153,9 @@ for name in studies:
     if use == "auto":  # the probe that converges, where it was run
         use = next((m for m in ("standardised_linear_accuracy",) if m in known), "linear_accuracy")
     table = gain.seed_table(chosen, frame, use)
-    print(f"**{name}**: {chosen.question}")
+    display(Markdown(f"**{name}**: {chosen.question}"))
     if table.empty:
-        print("  no runs collected yet; what follows leaves it out\n")
+        print("  no runs collected yet; what follows leaves it out")
         continue
     frames[name], tables[name] = (frame, use), table
     made = len(table.drop_duplicates(["setting", "seed"]))
@@ -164,7 +164,6 @@ for name in studies:
     short = short[short < len(chosen.seeds)]
     if len(short):
         print("  fewer seeds than planned:", ", ".join(f"{m} {n}" for m, n in short.items()))
-    print()
 
 # %% [markdown]
 # ## Every setting, against InfoNCE as it comes and as tuned
