@@ -179,6 +179,16 @@ def test_run_without_a_time_limit(no_execution):
     assert no_execution[0]["execution_timeout"] == -1
 
 
+@pytest.mark.parametrize(("profile", "limit"), [("quick", 600), ("paper", -1), ("", 600)])
+def test_only_the_quick_profile_has_a_time_limit_of_its_own(
+    no_execution, tmp_path, monkeypatch, profile, limit
+):
+    asked = []
+    monkeypatch.setattr(notebooks, "run", lambda *_, **how: asked.append(how) or tmp_path)
+    assert weince("run", "01_tiny", *(["-p", "profile", profile] if profile else [])).exit_code == 0
+    assert [how["timeout"] for how in asked] == [limit]
+
+
 def test_run_writes_where_it_is_told(no_execution, tmp_path):
     result = weince("run", "01_tiny", "-o", "mine/copy.ipynb")
     target = tmp_path / "elsewhere" / "mine" / "copy.ipynb"

@@ -45,8 +45,14 @@ def main() -> None:
     help="Change a parameter; may be repeated.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write the copy.")
-@click.option("--timeout", default=600, show_default=True, help="Seconds a cell may take; 0: any.")
-def run(notebook: str, given: Sequence[tuple[str, str]], output: Path | None, timeout: int) -> None:
+@click.option(
+    "--timeout",
+    type=int,
+    help="Seconds a cell may take; 0: any. By default 600 in the profile quick and any in others.",
+)
+def run(
+    notebook: str, given: Sequence[tuple[str, str]], output: Path | None, timeout: int | None
+) -> None:
     r"""Execute NOTEBOOK in batch (papermill), from any folder.
 
     \b
@@ -59,6 +65,8 @@ def run(notebook: str, given: Sequence[tuple[str, str]], output: Path | None, ti
     if folder:  # given from here, read in the kernel's own folder
         values["dataset"] = f"{kind}:{Path(folder).absolute()}"
     name = notebooks.source_path(notebook).stem
+    if timeout is None:  # a cell that trains for hours is no cell that hangs
+        timeout = notebooks.CELL_TIMEOUT if values.get("profile", "quick") == "quick" else 0
     try:
         target = notebooks.run(
             name,
