@@ -45,11 +45,7 @@ def main() -> None:
     help="Change a parameter; may be repeated.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write the copy.")
-@click.option(
-    "--timeout",
-    type=int,
-    help="Seconds a cell may take; 0: any. By default 600 in the profile quick and any in others.",
-)
+@click.option("--timeout", type=int, help="Seconds a cell may take, 0: any; quick has 600.")
 def run(
     notebook: str, given: Sequence[tuple[str, str]], output: Path | None, timeout: int | None
 ) -> None:
@@ -62,19 +58,15 @@ def run(
 
     values = {name: notebooks.parse_value(text) for name, text in given}
     kind, _, folder = str(values.get("dataset", "")).partition(":")
-    if folder:  # given from here, read in the kernel's own folder
+    if folder:  # read in the kernel's own folder
         values["dataset"] = f"{kind}:{Path(folder).absolute()}"
     name = notebooks.source_path(notebook).stem
     if timeout is None:  # a cell that trains for hours is no cell that hangs
         timeout = notebooks.CELL_TIMEOUT if values.get("profile", "quick") == "quick" else 0
+    limit = timeout if timeout > 0 else -1
+    progress = sys.stderr.isatty()
     try:
-        target = notebooks.run(
-            name,
-            values,
-            output=output,
-            timeout=timeout if timeout > 0 else -1,
-            progress=sys.stderr.isatty(),
-        )
+        target = notebooks.run(name, values, output=output, timeout=limit, progress=progress)
     except notebooks.FAILURES as error:
         raise click.ClickException(f"{name}: {notebooks.reason(error)}") from error
     click.echo(target)

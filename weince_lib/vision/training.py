@@ -327,13 +327,8 @@ class _Run:
                 )
                 done = len(self.history)
                 if not self.progress.losses and done in self.snapshots:
-                    save_checkpoint(
-                        snapshot_path(self.checkpoint, done),
-                        *common,
-                        None,
-                        self.history,
-                        resumed_from=self.checkpoint,
-                    )
+                    at = snapshot_path(self.checkpoint, done)
+                    save_checkpoint(at, *common, None, self.history, resumed_from=self.checkpoint)
             except CheckpointError as caught:
                 error = caught
         failed = self.world.any(error is not None, device=self.device)[0]
