@@ -58,7 +58,7 @@ def run(
 
     values = {name: notebooks.parse_value(text) for name, text in given}
     kind, _, folder = str(values.get("dataset", "")).partition(":")
-    if folder:  # read in the kernel's own folder
+    if folder:  # given from here, read in the kernel's own folder
         values["dataset"] = f"{kind}:{Path(folder).absolute()}"
     name = notebooks.source_path(notebook).stem
     if timeout is None:  # a cell that trains for hours is no cell that hangs

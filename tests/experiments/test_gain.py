@@ -80,6 +80,16 @@ def test_every_method_has_a_family_and_every_contrast_its_methods():
     assert gain.family("nothing") == "other"
 
 
+def test_every_method_has_a_name_that_readers_know():
+    methods = {m for name in STUDIES for m in STUDIES[name].methods}
+    shown = {method: gain.called(method) for method in methods}
+    assert all(name != method for method, name in shown.items())
+    assert shown["weince-0.2"] == "WEINCE, τ = 0.2" and shown["infonce"] == "InfoNCE"
+    assert shown["weibit-4"] == "pure endpoint link, β = 4"
+    fashion = [shown[m] for m in STUDY.methods]
+    assert len(set(fashion)) == len(fashion)
+
+
 def test_effects_are_paired_and_adjusted():
     table = table_of()
     found = gain.effects(table, gain.by_seed(table, "infonce-0.5"), skip="infonce-0.5")

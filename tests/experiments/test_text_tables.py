@@ -6,10 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from weince_lib.experiments import sweep
 from weince_lib.experiments.text_tables import (
+    distinct,
+    evidence_levels,
     evidence_rows,
+    sentence,
     sts_differences,
     sts_methods,
     sts_table,
@@ -117,3 +121,68 @@ def test_evidence_has_a_row_a_record():
     ]
     assert evidence.loc["public", "seed"] == -1
     assert evidence_rows(made_up()).empty and evidence_rows().empty
+
+
+def test_the_level_before_training_stands_once_in_the_table():
+    frame = made_up()
+    best = frame[frame["metric"] == "sts_spearman"]
+    start = best.assign(metric="sts_spearman_start", value=best["split"].map(len) / 1.0)
+    table = sts_table(STUDY, pd.concat([frame, start]))
+    row = table[table["checkpoint"] == "start"].iloc[0]
+    assert (table["checkpoint"] == "start").sum() == 1 and row["method"] == "before training"
+    assert (row["dev"], row["mean"]) == (len("validation"), len("test"))
+    tuned = table.set_index(["method", "checkpoint"]).loc[("infonce-tuned", "best")]
+    assert tuned["settings"] == 2
+    assert tuned["dev"] == pytest.approx(by_hand("tau=0.02", "validation").mean())
+
+
+def test_pairs_are_adjusted_for_their_number_and_the_same_runs_are_no_pair():
+    a, b, c = (by_hand(label) for label in LEVEL)  # InfoNCE tuned and at 0.05, WEINCE
+    alone = [stats.ttest_rel(c, other).pvalue for other in (b, a)]
+    best = sts_differences(STUDY, made_up()).query("checkpoint == 'best'")
+    assert best["p_holm"].tolist() == pytest.approx(multipletests(alone, method="holm")[1].tolist())
+    assert not best["same"].any()
+
+    without = made_up()
+    without = without[without["setting"] != "tau=0.02"]
+    study = SimpleNamespace(
+        methods=STUDY.methods, compare=(*STUDY.compare, ("infonce-tuned", "infonce"))
+    )
+    table = sts_differences(study, without).set_index(["method", "against", "checkpoint"])
+    row = table.loc[("infonce-tuned", "infonce", "best")]
+    assert row["same"] and np.isnan(row["p_holm"])
+    # The same runs do not count among the tests, though they are tested twice against WEINCE.
+    p = stats.ttest_rel(c, b).pvalue
+    assert table.loc[("weince", "infonce", "best"), "p_holm"] == pytest.approx(2 * p)
+    assert list(distinct(sts_methods(study, without))) == ["infonce", "weince"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({}, "a is **above** b: +1.00 [+0.50, +1.50] points over 5 seeds"),
+        ({"difference": -1.0}, "a is **below** b"),
+        ({"p_holm": 0.05}, "a is **not told apart from** b"),
+        ({"same": True}, "the same runs"),
+        ({"seeds": 1}, "says nothing"),
+    ],
+)
+def test_a_difference_in_words(changed, words):
+    row = {"method": "a", "against": "b", "difference": 1.0, "low": 0.5, "high": 1.5}
+    row |= {"p_holm": 0.01, "seeds": 5, "same": False}
+    assert words in sentence(SimpleNamespace(**row | changed))
+
+
+def test_evidence_over_seeds_has_its_interval():
+    rows = [
+        {"loss": "weince", "seed": seed, "stage": stage, "shape": value, "other": np.nan}
+        for stage in (0.0, 1.0)
+        for seed, value in ((1, 0.1), (2, 0.2), (3, 0.4 + stage))
+    ]
+    found = evidence_levels(pd.DataFrame(rows), ["shape", "other"])
+    assert found["metric"].tolist() == ["shape", "shape"]  # a metric without a value has no row
+    values = [0.1, 0.2, 1.4]
+    low, high = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
+    last = found[found["stage"] == 1.0].iloc[0]
+    assert (last["mean"], last["low"], last["high"]) == pytest.approx((np.mean(values), low, high))
+    assert last["seeds"] == 3

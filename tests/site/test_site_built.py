@@ -1,7 +1,10 @@
 """The site, built once from the committed notebooks: whole, light, readable, and by itself."""
 
+import os
 import re
 import time
+import warnings
+from pathlib import Path
 
 import pytest
 from browser import launched, served
@@ -16,8 +19,9 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site") / "pages"
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         patch.delenv("WEINCE_HOME", raising=False)
+        warnings.filterwarnings("error", message="Sphinx says")
         start = time.process_time()
         front = site.build(folder)  # stops on a broken link, a load from outside or a warning
         seconds = time.process_time() - start
@@ -79,21 +83,37 @@ def test_reference_documents_the_loss(built):
     assert {"weince_lib.losses.WEINCELoss", "weince_lib.losses.weince_loss"} <= page.anchors
 
 
+def watched(context):
+    """What all pages of a context ask for from now on, and what goes wrong on them."""
+    asked, trouble = [], []
+    context.on("request", lambda request: asked.append(request.url))
+    # A request that is still open when its page is left is aborted, and no failure of the site's.
+    context.on(
+        "requestfailed",
+        lambda r: None if "ERR_ABORTED" in r.failure else trouble.append(f"failed: {r.url}"),
+    )
+    context.on(
+        "response", lambda r: trouble.append(f"{r.status}: {r.url}") if r.status > 399 else None
+    )
+    context.on(
+        "console", lambda m: trouble.append(f"console: {m.text}") if m.type == "error" else None
+    )
+    context.on("weberror", lambda error: trouble.append(f"script: {error.error}"))
+    return asked, trouble
+
+
+def shot(page, name):
+    """Keep a picture of a page in the folder WEINCE_SCREENSHOTS, if one is named."""
+    if folder := os.environ.get("WEINCE_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
 def test_in_a_browser_nothing_fails_and_readers_find_their_way(built):
     with launched() as browser, served(built) as address:
         context = browser.new_context(viewport={"width": 1200, "height": 900})
         context.set_default_timeout(120_000)
+        asked, trouble = watched(context)
         page = context.new_page()
-        asked, trouble = [], []
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("requestfailed", lambda request: trouble.append(f"failed: {request.url}"))
-        page.on(
-            "response", lambda r: trouble.append(f"{r.status}: {r.url}") if r.status > 399 else None
-        )
-        page.on(
-            "console", lambda m: trouble.append(f"console: {m.text}") if m.type == "error" else None
-        )
-        page.on("pageerror", lambda error: trouble.append(f"script: {error}"))
 
         # Every notebook's formulas are typeset, none with an error.
         for name in notebooks.names():
@@ -102,13 +122,16 @@ def test_in_a_browser_nothing_fails_and_readers_find_their_way(built):
                 page.wait_for_selector("mjx-container", state="attached")
                 page.evaluate("MathJax.startup.promise")
                 assert page.locator("mjx-container [data-mjx-error], mjx-merror").count() == 0, name
+            if name.startswith(("00", "02", "05")):
+                shot(page, name)
 
         # The figures are there, the code can be put away and comes back.
         page.goto(f"{address}/notebooks/05_weince_loss.html")
         sizes = page.eval_on_selector_all("article img", "all => all.map(i => i.naturalWidth)")
         assert sizes
         assert min(sizes) > 0
-        code = page.locator("div.cell_input").first
+        code = page.locator("div.cell_input").locator("visible=true").first
+        assert code.is_visible()
         switch = page.locator("button.code-switch")
         assert switch.inner_text() == "Hide code"
         switch.click()
@@ -126,9 +149,20 @@ def test_in_a_browser_nothing_fails_and_readers_find_their_way(built):
         assert len(grounds) == 2
 
         # Search finds the loss by name.
-        page.goto(f"{address}/search.html?q=shortfall")
+        page.goto(f"{address}/search.html?q=WEINCELoss")
         page.wait_for_selector("#search-results ul.search li a")
-        assert page.locator("#search-results ul.search li a").count() > 3
+        hits = page.eval_on_selector_all("#search-results a", "all => all.map(a => a.href)")
+        assert any("library/losses.html" in hit for hit in hits), hits
+
+        # Text of a claim does not stick to the edge of its box.
+        page.goto(f"{address}/claims.html")
+        box = page.locator(".claim").first
+        assert box.evaluate("e => parseFloat(getComputedStyle(e).paddingLeft)") >= 8
+        shot(page, "claims")
+
+        # Every other page loads too.
+        for path in sorted(built.rglob("*.html")):
+            page.goto(f"{address}/{path.relative_to(built)}")
 
         # On a phone nothing sticks out sideways.
         phone = context.new_page()
@@ -141,6 +175,8 @@ def test_in_a_browser_nothing_fails_and_readers_find_their_way(built):
                 phone.evaluate("MathJax.startup.promise")
             width = phone.evaluate("document.documentElement.scrollWidth")
             assert width <= 390, f"{name} is {width} pixels wide"
+            if name == "claims":
+                shot(phone, "phone")
 
         assert trouble == []
         assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []

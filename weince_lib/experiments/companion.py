@@ -245,14 +245,13 @@ def _verdicts(study: Study, frame: pd.DataFrame, known: list[str]) -> list[dict[
     words: dict[str, list[str]] = {"helps": [], "hurts": [], "cannot tell": []}
     for row in rows:
         words.setdefault(verdict(row), []).append(str(row["factor"]))
-    found = [
-        {"word": word, "factors": "; ".join(names), "metric": METRICS[metric]}
-        for word, names in words.items()
-        if names
-    ]
-    open_ones = len(words["cannot tell"])
-    if open_ones > MANY:  # a list that long says less than its length
-        found[-1]["factors"] = f"{'the other' if len(found) > 1 else 'all'} {open_ones} factors"
+    found = []
+    for word, names in words.items():
+        text = "; ".join(names)
+        if word == "cannot tell" and len(names) > MANY:  # a list says less than its length
+            text = f"{'the other' if len(names) < len(rows) else 'all'} {len(names)} factors"
+        if names:
+            found.append({"word": word, "factors": text, "metric": METRICS[metric]})
     return found
 
 
