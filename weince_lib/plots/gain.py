@@ -65,14 +65,17 @@ def accuracy_against_sharpness(
                 label=family,
             )
         softmax = table[table["family"] == "InfoNCE"].sort_values("effective_negatives")
-        # Above and below in turn: two temperatures can end up equally sharp.
+        # Above and below in turn, and away from a neighbour: temperatures can end up equally sharp.
+        x = softmax["effective_negatives"].to_numpy()
+        near = np.r_[False, x[1:] < 1.1 * x[:-1], False]
         for place, row in enumerate(softmax.to_dict("records")):
+            left, right = near[place], near[place + 1]
             axes.annotate(
                 "τ = " + row["method"].removeprefix("infonce-"),
                 (row["effective_negatives"], row["accuracy"]),
                 xytext=(0, -11 if place % 2 else 6),
                 textcoords="offset points",
-                ha="center",
+                ha="center" if left == right else "left" if left else "right",
                 fontsize=7,
                 color=LOSS_COLOURS["infonce"],
             )
