@@ -74,7 +74,7 @@ def test_a_precision_of_its_own_is_kept_and_nothing_is_timed(monkeypatch, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
-def test_channels_last_is_tried_where_every_layer_is_a_multiple_of_sixteen_wide():
+def test_channels_last_is_tried_where_it_is_safe():
     assert layouts(config()) == (False, True)
     assert layouts(config(width=4)) == (False,)
 

@@ -23,7 +23,8 @@ import torch
 from torch import Tensor
 
 from .. import files
-from ..vision import Execution
+from ..vision import Execution, build_encoder
+from ..vision.execution import channels_last_is_safe
 from ..vision.processes import World
 from . import paths
 from .config import VisionConfig
@@ -136,10 +137,11 @@ def _timed(config: VisionConfig, images: Tensor, device: torch.device) -> StepFo
 def layouts(config: VisionConfig) -> tuple[bool, ...]:
     """Memory formats to try on a CPU: plain, and ``channels_last`` where it is safe.
 
-    Torch 2.14 was seen to corrupt memory on a CPU with ``channels_last`` and layers of four
-    channels. It is tried where every layer has a multiple of 16 channels.
+    See :func:`weince_lib.vision.execution.channels_last_is_safe`.
     """
-    return (False, True) if config.width > 0 and config.width % 16 == 0 else (False,)
+    with torch.device("meta"):  # layers without memory; their shapes are all that counts
+        encoder = build_encoder(config.encoder, channels=3, image_size=32, width=config.width)
+    return (False, True) if channels_last_is_safe(encoder) else (False,)
 
 
 def _name(precision: str, last: bool) -> str:
