@@ -74,6 +74,27 @@ def results() -> Path:
     return _folder("WEINCE_RESULTS", "paper/results")
 
 
+def committed_results() -> Path:
+    """The tables that are committed, wherever this process writes its own."""
+    return root() / "paper" / "results"
+
+
+def encoders() -> Path | None:
+    """Frozen encoders that are committed: ``$WEINCE_ENCODERS`` or ``paper/results/encoders/``.
+
+    ``None`` where the variable is empty: then no committed encoder counts and all are trained.
+    """
+    if os.environ.get("WEINCE_ENCODERS") == "":
+        return None
+    return _folder("WEINCE_ENCODERS", "paper/results/encoders")
+
+
+def keep_retrained_in(folder: Path) -> Path:
+    """Keep this process's runs in a folder, and let no committed encoder count in it."""
+    os.environ["WEINCE_ENCODERS"] = ""
+    return keep_runs_in(folder)
+
+
 def data() -> Path:
     """Downloaded data sets: ``$WEINCE_DATA`` or ``data/``."""
     return data_folder()

@@ -16,8 +16,9 @@ from . import paths
 from .store import Record, RecordError
 
 SUFFIX = ".records.jsonl"
-#: Of a record's details: hashes of its data, and with which code metrics were added later.
-DETAILS = ("data", "added")
+#: Of a record's details: hashes of its data, the committed encoder it holds or was measured on,
+#: and with which code metrics were added later.
+DETAILS = ("data", "encoder", "added")
 
 
 def lines_path(table: Path) -> Path:
@@ -30,8 +31,8 @@ def record_line(record: Record) -> str:
 
     Its fields: ``key``, ``experiment``, ``profile`` (that it was first made for, with a stamp of
     the profile's settings), ``labels``, ``config`` (of which, with the experiment, the key is a
-    hash: :func:`.store.content_key`), ``provenance``, ``wall_seconds``, and ``data`` and ``added``
-    where the record's details have them.
+    hash: :func:`.store.content_key`), ``provenance``, ``wall_seconds``, and ``data``, ``encoder``
+    and ``added`` where the record's details have them.
     """
     labels = dict(record.labels)
     content = {
