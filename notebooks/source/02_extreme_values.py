@@ -3,7 +3,7 @@
 
 # %% [markdown] tags=["header"]
 # **Paper:** section 2.2.1, Equation 2.5, Appendix A \
-# **Time:** `quick` 2 minutes (one core); `cpu` minutes \
+# **Time:** `quick` seconds (one core); `cpu` minutes \
 # **Claims:** [13 of the paper's](../paper/claims.toml) \
 # **Library:** [evaluation](../weince_lib/evaluation/__init__.py), [evt](../weince_lib/evt/__init__.py), [vision](../weince_lib/vision/__init__.py)
 #

@@ -3,7 +3,7 @@
 
 # %% [markdown] tags=["header"]
 # **Paper:** section 2.2.2, Appendix C.1, Figure 5 \
-# **Time:** `quick` half a minute (one core); `cpu` minutes \
+# **Time:** `quick` seconds (one core); `cpu` minutes \
 # **Claims:** [4 of the paper's](../paper/claims.toml) \
 # **Library:** [choice](../weince_lib/choice/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py)
 #

@@ -3,7 +3,7 @@
 
 # %% [markdown] tags=["header"]
 # **Paper:** section 2.3.1, Figure 3 \
-# **Time:** `quick` half a minute (one core); `cpu` minutes \
+# **Time:** `quick` seconds (one core); `cpu` minutes \
 # **Claims:** [4 of the paper's](../paper/claims.toml) \
 # **Library:** [diagnostics](../weince_lib/diagnostics/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py), [evt](../weince_lib/evt/__init__.py), [losses](../weince_lib/losses/__init__.py)
 #
@@ -265,7 +265,7 @@ if profile == "quick" and standard:
 
 # %% [markdown]
 # The free fit finds the cap by itself, to about 0.001. It is not told where it lies. The exponential fit has several per
-# cent of the exceedances beyond it: hundreds of impossible pairs in a bank this size. For some encoders the test still says that the
+# cent of the exceedances beyond it: hundreds of impossible pairs in a bank this size. For most encoders the test still says that the
 # endpoint is not exactly 1. At this threshold the tail is not exactly a power of the shortfall, augmented views of distinct images rarely come closer
 # than some distance, and with ten thousand exceedances such things show.
 #

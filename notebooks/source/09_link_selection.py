@@ -3,7 +3,7 @@
 
 # %% [markdown] tags=["header"]
 # **Paper:** section 2.3.2, Figure 4, Appendix D (Tables 4 and 5, Figures 7 to 10) \
-# **Time:** `quick` half a minute (one core); `cpu` minutes \
+# **Time:** `quick` seconds (one core); `cpu` minutes \
 # **Claims:** [15 of the paper's](../paper/claims.toml) \
 # **Library:** [diagnostics](../weince_lib/diagnostics/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py)
 #

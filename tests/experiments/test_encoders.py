@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 
 import pytest
@@ -177,8 +178,8 @@ def test_missing_epochs_are_said_before_any_work(run, no_training):
 @pytest.fixture
 def anew(monkeypatch):
     """Train anew, and forget it after the test."""
-    monkeypatch.setenv("WEINCE_RUNS", str(paths.runs()))
-    monkeypatch.setenv("WEINCE_ENCODERS", str(paths.encoders()))
+    for name in paths.RETRAINED_VARIABLES:
+        monkeypatch.setenv(name, os.environ[name])
     return train_anew
 
 
@@ -189,6 +190,7 @@ def test_trained_anew_goes_to_a_folder_of_its_own(infonce, anew):
     record = ready_encoder(infonce, profile="quick")
     assert record.path.is_relative_to(runs / "retrained" / "vision")
     assert list(store.record_files(runs)) == []  # none that a table would take
+    assert paths.figures().is_relative_to(runs / "retrained")
 
 
 def test_finished_run_is_not_trained_again(run, anew, no_training):

@@ -71,8 +71,9 @@ def weights_path(key: str) -> Path | None:
 def train_anew() -> Path:
     """Let this process train its encoders and not read the committed ones.
 
-    Runs and what is measured on them then go to ``runs/retrained/``. Records there have the keys of
-    those measured on committed encoders; in one folder one would be taken for the other.
+    Runs, figures and what is measured on the runs then go to ``runs/retrained/``. Records there
+    have the keys of those measured on committed encoders; in one folder one would be taken for the
+    other.
 
     Returns:
         The folder.
@@ -103,11 +104,8 @@ def ready_encoder(config: VisionConfig, *, profile: str, along_training: bool = 
     """
     held = committed_record(config)
     if held is not None:
-        if along_training and not set(snapshot_epochs(config.epochs)) <= set(_epochs(held)):
-            raise EncoderError(
-                f"{weights_path(held.key)} holds the last epoch of a {config.label} run and not "
-                f"the epochs {snapshot_epochs(config.epochs)}; train it here: -p retrain True"
-            )
+        if along_training:
+            _require_epochs(held, config)
         return held
     runs = paths.runs()
     folder = store.run_folder(EXPERIMENT, key_of(config))
@@ -140,9 +138,10 @@ def frozen_models(config: VisionConfig, images: ImageSet) -> dict[int, SimCLR]:
         EncoderError: see :func:`ready_encoder`.
         FileNotFoundError: if it is not committed and has not been trained here yet.
     """
-    if committed_record(config) is None:
+    held = committed_record(config)
+    if held is None:
         return models_along_training(config, images)
-    held = ready_encoder(config, profile="quick", along_training=True)
+    _require_epochs(held, config)
     models = {0: build_model(config, images).eval()}
     for epoch in _epochs(held):
         models[epoch] = _restored(config, images, held.key, epoch)
@@ -294,6 +293,14 @@ def _restored(config: VisionConfig, images: ImageSet, key: str, epoch: int) -> S
     model = build_model(config, images)
     restore_model(model, {"model": weights}, path)
     return model.eval()
+
+
+def _require_epochs(record: Record, config: VisionConfig) -> None:
+    if not set(snapshot_epochs(config.epochs)) <= set(_epochs(record)):
+        raise EncoderError(
+            f"{weights_path(record.key)} holds the last epoch of a {config.label} run and not the "
+            f"epochs {snapshot_epochs(config.epochs)}; train it here: -p retrain True"
+        )
 
 
 def _epochs(record: Record) -> list[int]:

@@ -89,9 +89,14 @@ def encoders() -> Path | None:
     return _folder("WEINCE_ENCODERS", "paper/results/encoders")
 
 
+#: What :func:`keep_retrained_in` sets.
+RETRAINED_VARIABLES = ("WEINCE_RUNS", "WEINCE_FIGURES", "WEINCE_ENCODERS")
+
+
 def keep_retrained_in(folder: Path) -> Path:
-    """Keep this process's runs in a folder, and let no committed encoder count in it."""
+    """Keep this process's runs and figures in a folder, and let no committed encoder count."""
     os.environ["WEINCE_ENCODERS"] = ""
+    os.environ["WEINCE_FIGURES"] = str(folder / "figures")
     return keep_runs_in(folder)
 
 

@@ -145,8 +145,7 @@ def _measure(seed: int) -> Iterator[Record]:
 @contextmanager
 def _apart() -> Iterator[None]:
     """Train anew within the block, and read committed encoders again after it."""
-    names = ("WEINCE_RUNS", "WEINCE_ENCODERS")
-    before = {name: os.environ.get(name) for name in names}
+    before = {name: os.environ.get(name) for name in paths.RETRAINED_VARIABLES}
     train_anew()
     try:
         yield
