@@ -31,10 +31,10 @@ $(READY): pyproject.toml constraints.txt
 reproduce: export WEINCE_RUNS := $(OURS)
 reproduce: export WEINCE_RESULTS := $(OURS)/results
 reproduce: export WEINCE_FIGURES := $(OURS)/figures
-reproduce: $(READY)  ## run the whole companion in the quick profile, then list claims and verdicts
+reproduce: $(READY)  ## run the whole companion in the quick profile, then say what was found and measured
 	mkdir -p $(OURS)/results && cp -R paper/results/studies $(OURS)/results/  # hours of work: read, not rerun
 	$(SNAKEMAKE) quick
-	$(BIN)/weince claims --profile quick
+	@$(BIN)/weince findings --profile quick --claims $(OURS)/claims.txt
 
 test: lint  ## lint, unit tests, notebook regression and drift checks
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(CORES) --dist loadscope
@@ -48,7 +48,6 @@ lint: $(READY)  ## ruff (lint and format) and mypy
 	$(BIN)/mypy
 
 notebooks: $(READY)  ## rebuild notebooks/, figures/ and paper/results/ in the quick profile, to commit
-	$(SNAKEMAKE) quick
 	$(BIN)/weince notebooks $(filter-out $(READERS),$(basename $(notdir $(wildcard notebooks/source/*.py))))
 	$(BIN)/weince collect --fresh --profile quick
 	$(BIN)/weince notebooks $(READERS)

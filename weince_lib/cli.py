@@ -17,13 +17,21 @@ class _Friendly(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         from .experiments.config import ConfigError
+        from .experiments.encoders import EncoderError
         from .experiments.lab import LabError
         from .experiments.notebooks import NotebookError
         from .experiments.store import RecordError
 
         try:
             return super().invoke(ctx)
-        except (ConfigError, LabError, NotebookError, RecordError, FileNotFoundError) as error:
+        except (
+            ConfigError,
+            EncoderError,
+            LabError,
+            NotebookError,
+            RecordError,
+            FileNotFoundError,
+        ) as error:
             raise click.ClickException(str(error)) from error
 
 
@@ -155,8 +163,58 @@ def collect(profile: str, fresh: bool, records: Sequence[Path]) -> None:
         click.echo(f"{path}: {count} records")
 
 
+@main.command("encoders")
+@click.option("--make", is_flag=True, help="Train KEYS (by default all) and write them, to commit.")
+@click.argument("keys", nargs=-1)
+def committed_encoders(make: bool, keys: Sequence[str]) -> None:
+    """Verify the committed encoders: each line has a key, what it is, and the hash of its file."""
+    from .experiments import encoders
+
+    known = {encoders.key_of(config): config for config in encoders.configs()}
+    for key in keys:
+        if key not in known:
+            raise click.UsageError(f"no encoder {key!r} is committed; known: {', '.join(known)}")
+    for key in keys or known:
+        config = known[key]
+        if make:
+            click.echo(encoders.commit_encoder(config))
+            continue
+        record = encoders.committed_record(config)
+        state = record.details["encoder"]["sha256"][:16] if record else "not there"
+        click.echo(f"{key}  {config.label:<8} seed {config.seed:<3} {state}")
+    if make:
+        click.echo("Measure anew what rests on them: make notebooks")
+
+
 @main.command()
-@click.option("--profile", help="Only this profile's results; by default the strongest.")
+@click.option("--seed", default=7, show_default=True, help="The encoder seed.")
+def retrain(seed: int) -> None:
+    """Train one InfoNCE and one WEINCE encoder here and measure them as the committed were.
+
+    The numbers go to retrained.csv beside quick.csv; `weince findings` shows both.
+    """
+    from .experiments import retrained
+
+    click.echo(retrained.write(seed))
+
+
+@main.command()
+@click.option("--profile", help="Only this profile's table and the studies; else the strongest.")
+@click.option(
+    "--claims", type=click.Path(path_type=Path), help="Write the list of claims to this file, too."
+)
+def findings(profile: str | None, claims: Path | None) -> None:
+    """Print what was found, what was measured here beside it, and the verdicts counted."""
+    from .experiments import findings as summary
+    from .experiments.config import profile_defaults
+
+    if profile:
+        profile_defaults(profile)
+    click.echo("\n".join(summary.lines(profile, claims)))
+
+
+@main.command()
+@click.option("--profile", help="Only this profile's table and the studies; else the strongest.")
 @click.option("--record", metavar="KEY", help="Print what the record of this key was made with.")
 def claims(profile: str | None, record: str | None) -> None:
     """Print every claim: verdict, the paper's value, ours with its interval, limits, record."""
@@ -165,33 +223,13 @@ def claims(profile: str | None, record: str | None) -> None:
 
         click.echo("\n".join(find_lines(record)))
         return
-    from .experiments.claims import VERDICTS, decide_all
+    from .experiments.claims import decide_all, full_list
     from .experiments.config import profile_defaults
 
     if profile:
         profile_defaults(profile)
-    decisions = decide_all(profile)
-    for d in decisions:
-        click.secho(f"{d.verdict:<23} {d.claim.label}: {d.claim.id}", bold=True)
-        for label, text in (
-            ("claim", d.claim.statement),
-            ("paper", d.paper),
-            ("ours", f"{d.ours}   ({d.evidence})" if d.ours else ""),
-            ("limits", d.limits),
-            ("needs", d.needs),
-            ("doubt", d.claim.doubt),
-            ("records", ", ".join(d.records)),
-            ("notebook", d.claim.notebook),
-        ):
-            if text:
-                click.echo(
-                    textwrap.fill(
-                        text, 96, initial_indent=f"  {label:<9}", subsequent_indent=" " * 11
-                    )
-                )
-    counts = {v: sum(d.verdict == v for d in decisions) for v in VERDICTS}
-    found = ", ".join(f"{n} {v}" for v, n in counts.items() if n)
-    click.echo(f"{len(decisions)} claims: {found}")
+    for line in full_list(decide_all(profile)):
+        click.secho(line, bold=not line.startswith(" "))
 
 
 @main.command()

@@ -3,7 +3,7 @@
 
 # %% [markdown] tags=["header"]
 # **Paper:** section 3, Equations 3.1 and 3.2, Algorithm 1, Appendix E \
-# **Time:** `quick` seconds, once one encoder is trained (one core) \
+# **Time:** `quick` seconds (one core) \
 # **Claims:** [12 of the paper's](../paper/claims.toml) \
 # **Library:** [diagnostics](../weince_lib/diagnostics/__init__.py), [losses](../weince_lib/losses/__init__.py), [vision](../weince_lib/vision/__init__.py)
 #
@@ -40,6 +40,7 @@ seed = 7
 pairs = 128
 temperature = 0.5
 anchor = 3
+retrain = False
 
 # %%
 import numpy as np
@@ -50,10 +51,11 @@ from matplotlib import pyplot as plt
 
 from weince_lib import TailSettings, WEINCELoss, infonce_loss, plots, tail_evidence, weince_loss
 from weince_lib.experiments import (
+    frozen_model,
     provenance,
+    ready_encoder,
     record_checks,
-    run_vision,
-    trained_model,
+    train_anew,
     training_images,
     vision_config,
 )
@@ -62,20 +64,22 @@ from weince_lib.losses.evidence import evidence_from_tail
 from weince_lib.vision import augmentation
 
 torch.set_num_threads(1)
+if retrain:
+    train_anew()
 config = vision_config(profile, loss="infonce", seed=seed)
 paper = TailSettings()
 
 # %% [markdown]
 # ## A real batch
 #
-# An encoder trained with InfoNCE (the run is made here if it does not exist yet) embeds two augmented
-# views of each of $N$ images. Stacked, they are $M = 2N$ vectors; the positive of anchor $i$ is
+# An encoder trained with InfoNCE (its weights are part of the repository; `retrain = True` trains it here)
+# embeds two augmented views of each of $N$ images. Stacked, they are $M = 2N$ vectors; the positive of anchor $i$ is
 # $i^+ = (i + N) \bmod 2N$.
 
 # %%
-run_vision(config, profile=profile)
+ready_encoder(config, profile=profile)
 images = training_images(config)
-model = trained_model(config, images)
+model = frozen_model(config, images)
 generator = torch.Generator().manual_seed(seed)
 drawn = torch.randperm(len(images), generator=generator)[:pairs]
 with torch.no_grad():

@@ -3,7 +3,7 @@
 
 # %% [markdown] tags=["header"]
 # **Paper:** section 4.1, Appendix F \
-# **Time:** `quick` half a minute (one core); `cpu` two to three minutes; `colab` an hour or two on a GPU, both losses; `gpu` minutes; `paper` hours on a GPU \
+# **Time:** `quick` seconds (one core); `cpu` two to three minutes; `colab` an hour or two on a GPU, both losses; `gpu` minutes; `paper` hours on a GPU \
 # **Claims:** [5 of the paper's](../paper/claims.toml) \
 # **Library:** [vision](../weince_lib/vision/__init__.py)
 #

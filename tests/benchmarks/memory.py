@@ -4,9 +4,8 @@
 
 Each notebook is executed in the quick profile by a process whose data (heap, stacks, private
 mappings: ``RLIMIT_DATA``) is limited, the kernel included; printed is the kernel's peak of resident
-memory. What Jupyter's own server takes on Binder, some 150 MB, comes on top. The four encoders of
-the quick profile must have been trained, as ``.binder/postBuild`` does: a notebook that trains is
-reported, and so is one that fails.
+memory. What Jupyter's own server takes on Binder, some 150 MB, comes on top. A notebook that
+trains is reported, and so is one that fails.
 """
 
 from __future__ import annotations

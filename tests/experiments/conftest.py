@@ -24,7 +24,7 @@ TINY = {
 def own_folders(tmp_path, monkeypatch):
     """Keep the checkout's records and tables out of reach."""
     monkeypatch.delenv("WEINCE_HOME", raising=False)
-    for name in ("RUNS", "RESULTS", "FIGURES"):
+    for name in ("RUNS", "RESULTS", "FIGURES", "ENCODERS"):
         monkeypatch.setenv(f"WEINCE_{name}", str(tmp_path / name.lower()))
 
 

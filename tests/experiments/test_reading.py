@@ -27,7 +27,6 @@ READING = """
 name = "{0}"
 paper = "section 3, Equation 3.1"
 about = "one step"
-encoders = 4
 longer = {{ cpu = "an hour" }}
 """
 CLAIM = """
@@ -78,7 +77,7 @@ def test_header_says_where_when_and_what_next():
     reading.note_seconds("01_first", 55)
     said = reading.header("01_first")
     assert "section 3, Equation 3.1" in said
-    assert "`quick` a minute, once four encoders are trained (one core); `cpu` an hour" in said
+    assert "`quick` a minute (one core); `cpu` an hour" in said
     assert "[one of the paper's](../paper/claims.toml)" in said
     assert "[losses](../weince_lib/losses/__init__.py)" in said
     assert "[← 00 · Overview](00_overview.ipynb)" in said

@@ -6,6 +6,13 @@ from .checks import by_profile, record_checks
 from .claims import VERDICTS, Claim, Decision, decide_all, load_claims
 from .collect import load_reported, load_results
 from .config import AUTO, PROFILES, SEEDS, ConfigError, VisionConfig, is_own, vision_config
+from .encoders import (
+    EncoderError,
+    frozen_model,
+    frozen_models,
+    ready_encoder,
+    train_anew,
+)
 from .link import LinkConfig, link_choices, link_config, run_link
 from .link_epochs import run_link_epochs
 from .provenance import provenance
@@ -29,6 +36,7 @@ __all__ = [
     "Claim",
     "ConfigError",
     "Decision",
+    "EncoderError",
     "LinkConfig",
     "Metric",
     "Record",
@@ -39,6 +47,8 @@ __all__ = [
     "allocation_config",
     "by_profile",
     "decide_all",
+    "frozen_model",
+    "frozen_models",
     "is_own",
     "labelled_images",
     "link_choices",
@@ -50,6 +60,7 @@ __all__ = [
     "paper_cells",
     "paper_config",
     "provenance",
+    "ready_encoder",
     "record_checks",
     "run_allocation",
     "run_link",
@@ -58,6 +69,7 @@ __all__ = [
     "run_vision",
     "score_bank",
     "tail_config",
+    "train_anew",
     "trained_model",
     "training_images",
     "vision_config",

@@ -27,8 +27,9 @@ from ..vision import augmentation
 from . import store
 from .checks import by_profile
 from .config import AUTO, Positive, VisionConfig, parse
+from .encoders import found_on_this, frozen_model, measured_on
 from .store import Metric, Record
-from .vision import labels, trained_model, training_images
+from .vision import labels, training_images
 
 EXPERIMENT = "allocation"
 #: Temperatures and tail indices tried; the winners' own temperature is fitted beside them.
@@ -94,7 +95,7 @@ def allocation_choices(config: AllocationConfig) -> ChoiceBank:
     run = config.encoder_run
     images = training_images(run)
     bank = two_view_bank(
-        trained_model(run, images),
+        frozen_model(run, images),
         images.images,
         augmentation(run.dataset),
         batches=1,
@@ -140,7 +141,7 @@ def run_allocation(config: AllocationConfig, *, profile: str) -> Record:
         profile: decides which table it is collected into.
     """
     settings = config.canonical()
-    done = store.find(EXPERIMENT, settings)
+    done = found_on_this(EXPERIMENT, settings, config.encoder_run)
     if done is not None:
         return done
     started = time.time()
@@ -185,5 +186,5 @@ def run_allocation(config: AllocationConfig, *, profile: str) -> Record:
         metrics,
         labels=own if standard else own | {"profile": "custom"},
         started=started,
-        details=details,
+        details=details | measured_on(config.encoder_run),
     )

@@ -7,7 +7,9 @@ encoder and seeds it names, never about more.
 from __future__ import annotations
 
 import math
+import textwrap
 import tomllib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -93,17 +95,43 @@ def decide_all(profile: str | None = None) -> list[Decision]:
     """Every claim with its verdict, in the paper's order.
 
     Args:
-        profile: look at this profile's results only; by default the strongest that has any.
+        profile: look at this profile's table only; by default the strongest that has any. The
+            studies' tables are read in any case.
     """
     tables = {name: load_results(name) for name in ([profile] if profile else STRENGTH)}
     reported = load_reported()
     return [decide(claim, tables, reported) for claim in load_claims()]
 
 
+def full_list(decisions: Sequence[Decision]) -> Iterator[str]:
+    """Every claim with all that is known of it, as lines at most 96 columns wide.
+
+    A claim's first line begins with its verdict, what follows is indented; the last line counts.
+    """
+    for d in decisions:
+        yield f"{d.verdict:<23} {d.claim.label}: {d.claim.id}"
+        for label, text in (
+            ("claim", d.claim.statement),
+            ("paper", d.paper),
+            ("ours", f"{d.ours}   ({d.evidence})" if d.ours else ""),
+            ("limits", d.limits),
+            ("needs", d.needs),
+            ("doubt", d.claim.doubt),
+            ("records", ", ".join(d.records)),
+            ("notebook", d.claim.notebook),
+        ):
+            yield from textwrap.wrap(
+                text, 96, initial_indent=f"  {label:<9}", subsequent_indent=" " * 11
+            )
+    counts = {v: sum(d.verdict == v for d in decisions) for v in VERDICTS}
+    found = ", ".join(f"{n} {v}" for v, n in counts.items() if n)
+    yield f"{len(decisions)} claims: {found}"
+
+
 def decide(claim: Claim, tables: dict[str, pd.DataFrame], reported: pd.DataFrame) -> Decision:
     """Decide one claim from result tables given by profile, strongest first.
 
-    A rule over a study reads the study's own table, if its profile is among ``tables``.
+    A rule over a study reads the study's own table.
     """
     paper = paper_value(claim, reported)
     found = _evidence(claim.ours, tables) if claim.ours else None
@@ -138,7 +166,7 @@ def _evidence(rule: Ours, tables: dict[str, pd.DataFrame]) -> tuple[str, Measure
     if "study" in rule.where:
         name = rule.where["study"]
         profile = STUDIES[name].profile if name in STUDIES else name.partition("-")[0]
-        measured = measure_study(rule) if profile in tables else None
+        measured = measure_study(rule)
         return (profile, measured) if measured else None
     for profile, table in tables.items():
         measured = measure(rule, table)

@@ -16,6 +16,7 @@ import pandas as pd
 from .. import files
 from . import paths, record_lines, store
 from .config import ConfigError, VisionConfig, is_own, parse, profile_stamp
+from .encoders import committed_records, is_current
 from .store import Record, RecordError
 from .tail import TailConfig
 from .text_config import TextConfig, is_own_text
@@ -74,11 +75,24 @@ def rows(record: Record) -> list[dict[str, Any]]:
 
 
 def records_of(profile: str) -> list[Path]:
-    """Record files made for a profile as it is now, and unreadable ones, to be reported."""
+    """Record files made for a profile as it is now, and unreadable ones, to be reported.
+
+    The record of a committed encoder stands for its run, wherever else that was trained, so that
+    its rows and those of what was measured on it belong together. What was measured on weights that
+    are no longer the committed ones is left out.
+
+    Raises:
+        EncoderError: for a committed encoder that does not fit its record.
+    """
+    committed = committed_records()
+    keys = {path.stem for path in committed}
     found = []
-    for path in store.record_files():
+    for path in [*committed, *store.record_files()]:
         try:
-            wanted = belongs(store.read(path), profile)
+            record = store.read(path)
+            wanted = belongs(record, profile) and is_current(record)
+            if record.experiment == "vision" and record.key in keys and path not in committed:
+                wanted = False
         except (RecordError, OSError):
             wanted = True
         if wanted:
@@ -175,7 +189,11 @@ def write_table(frame: pd.DataFrame, target: Path, lines: Mapping[str, str]) -> 
 
 def load_results(profile: str) -> pd.DataFrame:
     """Read ``paper/results/<profile>.csv``; empty, with the right columns, if there is none yet."""
-    path = paths.results() / f"{profile}.csv"
+    return load_table(paths.results() / f"{profile}.csv")
+
+
+def load_table(path: Path) -> pd.DataFrame:
+    """Read a table of :func:`write_table`; empty, with the right columns, if there is none."""
     if not path.exists():
         return pd.DataFrame(columns=list(COLUMNS))
     text = ("experiment", "key", "dataset", "encoder", "loss", "metric", "split")

@@ -36,8 +36,9 @@ from ..vision import SimCLR, augmentation
 from . import store
 from .checks import by_profile
 from .config import AUTO, Positive, VisionConfig, parse
+from .encoders import found_on_this, frozen_model, measured_on
 from .store import Metric, Record
-from .vision import labels, trained_model, training_images
+from .vision import labels, training_images
 
 EXPERIMENT = "link"
 
@@ -126,7 +127,7 @@ def link_choices(config: LinkConfig, model: SimCLR | None = None) -> ChoiceBank:
     run = config.encoder_run
     images = training_images(run)
     bank = two_view_bank(
-        model or trained_model(run, images),
+        model or frozen_model(run, images),
         images.images,
         augmentation(run.dataset),
         batches=config.batches,
@@ -147,7 +148,7 @@ def run_link(config: LinkConfig, *, profile: str) -> Record:
         FileNotFoundError: if the encoder has not been trained yet.
     """
     settings = config.canonical()
-    done = store.find(EXPERIMENT, settings)
+    done = found_on_this(EXPERIMENT, settings, config.encoder_run)
     if done is not None:
         return done
     started = time.time()
@@ -202,6 +203,7 @@ def run_link(config: LinkConfig, *, profile: str) -> Record:
                 name: {kind: [_point_json(p) for p in points] for kind, points in both.items()}
                 for name, both in ablations.items()
             },
+            **measured_on(config.encoder_run),
         },
     )
 

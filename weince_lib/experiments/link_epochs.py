@@ -12,9 +12,10 @@ from ..diagnostics.link_fit import Design, fit_link
 from ..diagnostics.link_inference import gain_test
 from ..diagnostics.link_selection import halves
 from . import store
+from .encoders import found_on_this, frozen_models, measured_on
 from .link import LinkConfig, gain_json, link_choices, link_labels
 from .store import Metric, Record
-from .vision import models_along_training, training_images
+from .vision import training_images
 
 EXPERIMENT = "link-epochs"
 
@@ -27,7 +28,7 @@ def run_link_epochs(config: LinkConfig, *, profile: str) -> Record:
         profile: decides which table it is collected into.
     """
     settings = config.canonical()
-    done = store.find(EXPERIMENT, settings)
+    done = found_on_this(EXPERIMENT, settings, config.encoder_run)
     if done is not None:
         return done
     started = time.time()
@@ -35,7 +36,7 @@ def run_link_epochs(config: LinkConfig, *, profile: str) -> Record:
     halved = config.model_copy(update={"batches": max(4, config.batches // 2)})
     rows: list[dict[str, Any]] = []
     images = training_images(config.encoder_run)
-    for epoch, model in models_along_training(config.encoder_run, images).items():
+    for epoch, model in frozen_models(config.encoder_run, images).items():
         held_in, held_out = halves(link_choices(halved, model))
         design, held = (Design(half, ("identity", "shortfall")) for half in (held_in, held_out))
         h0, h1 = fit_link(design.only((0,))), fit_link(design)
@@ -61,5 +62,5 @@ def run_link_epochs(config: LinkConfig, *, profile: str) -> Record:
         metrics,
         labels=link_labels(config, profile),
         started=started,
-        details={"epochs": rows},
+        details={"epochs": rows, **measured_on(config.encoder_run)},
     )

@@ -74,6 +74,32 @@ def results() -> Path:
     return _folder("WEINCE_RESULTS", "paper/results")
 
 
+def committed_results() -> Path:
+    """The tables that are committed, wherever this process writes its own."""
+    return root() / "paper" / "results"
+
+
+def encoders() -> Path | None:
+    """Frozen encoders that are committed: ``$WEINCE_ENCODERS`` or ``paper/results/encoders/``.
+
+    ``None`` where the variable is empty: then no committed encoder counts and all are trained.
+    """
+    if os.environ.get("WEINCE_ENCODERS") == "":
+        return None
+    return _folder("WEINCE_ENCODERS", "paper/results/encoders")
+
+
+#: What :func:`keep_retrained_in` sets.
+RETRAINED_VARIABLES = ("WEINCE_RUNS", "WEINCE_FIGURES", "WEINCE_ENCODERS")
+
+
+def keep_retrained_in(folder: Path) -> Path:
+    """Keep this process's runs and figures in a folder, and let no committed encoder count."""
+    os.environ["WEINCE_ENCODERS"] = ""
+    os.environ["WEINCE_FIGURES"] = str(folder / "figures")
+    return keep_runs_in(folder)
+
+
 def data() -> Path:
     """Downloaded data sets: ``$WEINCE_DATA`` or ``data/``."""
     return data_folder()

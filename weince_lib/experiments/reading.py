@@ -34,7 +34,6 @@ class Entry(BaseModel):
     name: str
     paper: str
     about: str
-    encoders: int = 0
     longer: dict[str, str] = {}
 
 
@@ -183,14 +182,7 @@ def _entry(name: str) -> Entry:
 
 def _quick(entry: Entry) -> str:
     seconds = load_seconds().get(entry.name)
-    if seconds is None:
-        return "not measured"
-    if not entry.encoders:
-        return spell(seconds)
-    runs = {1: "one encoder is", 4: "four encoders are"}.get(
-        entry.encoders, f"{entry.encoders} encoders are"
-    )
-    return f"{spell(seconds)}, once {runs} trained"
+    return "not measured" if seconds is None else spell(seconds)
 
 
 def _times(entry: Entry) -> str:

@@ -16,9 +16,10 @@ from . import paths
 from .store import Record, RecordError
 
 SUFFIX = ".records.jsonl"
-#: Of a record's details: hashes of its data, with which code metrics were added later, and how its
-#: training steps were carried out if the machine chose.
-DETAILS = ("data", "added", "step_form")
+#: Of a record's details: hashes of its data, the committed encoder it holds or was measured on, with
+#: which code metrics were added later, and how its training steps were carried out if the machine
+#: chose.
+DETAILS = ("data", "encoder", "added", "step_form")
 
 
 def lines_path(table: Path) -> Path:
@@ -31,8 +32,8 @@ def record_line(record: Record) -> str:
 
     Its fields: ``key``, ``experiment``, ``profile`` (that it was first made for, with a stamp of
     the profile's settings), ``labels``, ``config`` (of which, with the experiment, the key is a
-    hash: :func:`.store.content_key`), ``provenance``, ``wall_seconds``, and ``data``, ``added`` and
-    ``step_form`` where the record's details have them.
+    hash: :func:`.store.content_key`), ``provenance``, ``wall_seconds``, and ``data``, ``encoder``,
+    ``added`` and ``step_form`` where the record's details have them.
     """
     labels = dict(record.labels)
     content = {

@@ -14,8 +14,9 @@ from ..losses import PRESETS, TailSettings, tail_evidence
 from ..vision import augmentation
 from . import store
 from .config import AUTO, Positive, VisionConfig, parse
+from .encoders import found_on_this, frozen_model, measured_on
 from .store import Metric, Record
-from .vision import labels, trained_model, training_images
+from .vision import labels, training_images
 
 EXPERIMENT = "tail"
 
@@ -69,7 +70,7 @@ def score_bank(config: TailConfig) -> ScoreBank:
     run = config.encoder_run
     images = training_images(run)
     return two_view_bank(
-        trained_model(run, images),
+        frozen_model(run, images),
         images.images,
         augmentation(run.dataset),
         batches=config.batches,
@@ -87,7 +88,7 @@ def run_tail(config: TailConfig, bank: ScoreBank, *, profile: str) -> Record:
         profile: decides which table it is collected into.
     """
     settings = config.canonical()
-    done = store.find(EXPERIMENT, settings)
+    done = found_on_this(EXPERIMENT, settings, config.encoder_run)
     if done is not None:
         return done
     started = time.time()
@@ -110,5 +111,10 @@ def run_tail(config: TailConfig, bank: ScoreBank, *, profile: str) -> Record:
         metrics,
         labels=labels(config.encoder_run, profile),
         started=started,
-        details={"regime": fit.regime, "note": fit.note, "pairs": int(values.size)},
+        details={
+            "regime": fit.regime,
+            "note": fit.note,
+            "pairs": int(values.size),
+            **measured_on(config.encoder_run),
+        },
     )
