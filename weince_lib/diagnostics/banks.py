@@ -42,6 +42,7 @@ def two_view_bank(
     batches: int = 32,
     batch_size: int = 256,
     seed: int = 0,
+    disjoint: bool = False,
 ) -> ScoreBank:
     """Score ``batches`` batches of two augmented views with a frozen model.
 
@@ -52,22 +53,34 @@ def two_view_bank(
         batches: 32 in the paper (section 2.3.2).
         batch_size: pairs per batch N, 256 in the paper.
         seed: of the draws and the augmentation.
+        disjoint: no image is in two batches. Intervals over batches, and batches that are held
+            out, take batches for independent; with few images they share many otherwise.
 
     Raises:
-        ValueError: if there are fewer images than one batch, or the model gives embeddings that
+        ValueError: if there are fewer images than one batch, or than all disjoint batches together,
+            or the model gives embeddings that
             are zero or not finite (the row is named).
     """
     if batches < 1:
         raise ValueError(f"batches must be at least 1, got {batches}")
     if len(images) < batch_size:
         raise ValueError(f"{len(images)} images make no batch of {batch_size}; lower batch_size")
+    if disjoint and len(images) < batches * batch_size:
+        raise ValueError(
+            f"{len(images)} images make no {batches} disjoint batches of {batch_size}; lower "
+            "batches or batch_size"
+        )
     generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(images), generator=generator) if disjoint else None
     was_training = model.training
     model.eval()
     parts = []
     try:
-        for _ in range(batches):
-            drawn = torch.randperm(len(images), generator=generator)[:batch_size]
+        for batch in range(batches):
+            if order is None:
+                drawn = torch.randperm(len(images), generator=generator)[:batch_size]
+            else:
+                drawn = order[batch * batch_size : (batch + 1) * batch_size]
             z0, z1 = (model(view) for view in augment(images[drawn], generator))
             check_pairs(z0, z1)
             scores, positives = two_view_scores(z0, z1)

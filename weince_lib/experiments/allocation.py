@@ -7,9 +7,8 @@ import time
 from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ..diagnostics import two_view_bank
 from ..diagnostics.choice_bank import ChoiceBank, choices_of
 from ..diagnostics.gradient_allocation import (
     COARSE,
@@ -23,13 +22,13 @@ from ..diagnostics.gradient_allocation import (
 )
 from ..diagnostics.link_fit import Design, fit_link
 from ..losses import PRESETS
-from ..vision import augmentation
 from . import store
 from .checks import by_profile
 from .config import AUTO, Positive, VisionConfig, parse
-from .encoders import found_on_this, frozen_model, measured_on
+from .encoders import found_on_this, measured_on
+from .on_encoder import OnEncoder, bank_of
 from .store import Metric, Record
-from .vision import labels, training_images
+from .vision import labels
 
 EXPERIMENT = "allocation"
 #: Temperatures and tail indices tried; the winners' own temperature is fitted beside them.
@@ -37,25 +36,22 @@ TEMPERATURES = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3,
 BETAS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 
 
-class AllocationConfig(BaseModel):
-    """What is measured on which encoder.
+class AllocationConfig(OnEncoder):
+    """What is measured on which encoder; see :class:`.on_encoder.OnEncoder` for the rest.
+
+    The seed is that of the sets of negatives too.
 
     Attributes:
-        encoder_run: the run whose encoder is frozen.
         pairs: of the bank; twice as many views, about 1,536 in the paper.
         anchors: views that are anchors, evenly spread over the bank.
         sizes: numbers of negatives K.
         draws: sets of negatives per anchor and K.
-        seed: of the bank and the draws.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    encoder_run: VisionConfig
     pairs: Annotated[int, Field(ge=40)] = 768
     anchors: Annotated[int, Field(ge=8)] = 512
     sizes: Annotated[tuple[Positive, ...], Field(min_length=1)] = (64, 256, 1024)
     draws: Positive = 32
-    seed: Annotated[int, Field(ge=0)] = 0
 
     @classmethod
     def of(cls, encoder_run: VisionConfig, profile: str) -> Self:
@@ -65,10 +61,6 @@ class AllocationConfig(BaseModel):
             anchors=by_profile(profile, quick=192, cpu=512),
             draws=by_profile(profile, quick=6, cpu=32),
         )
-
-    def canonical(self) -> dict[str, Any]:
-        """JSON values for the record's key."""
-        return self.model_dump(mode="json")
 
     @property
     def middle(self) -> int:
@@ -92,16 +84,7 @@ def allocation_choices(config: AllocationConfig) -> ChoiceBank:
     Raises:
         FileNotFoundError: if the encoder has not been trained yet.
     """
-    run = config.encoder_run
-    images = training_images(run)
-    bank = two_view_bank(
-        frozen_model(run, images),
-        images.images,
-        augmentation(run.dataset),
-        batches=1,
-        batch_size=config.pairs,
-        seed=config.seed,
-    )
+    bank = bank_of(config, batches=1, batch_size=config.pairs)
     rows = np.linspace(0, 2 * config.pairs, config.anchors, endpoint=False).astype(int)
     return ChoiceBank(choices_of(bank).scores[:, np.unique(rows)])
 

@@ -8,9 +8,8 @@ from dataclasses import asdict
 from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ..diagnostics import two_view_bank
 from ..diagnostics.choice_bank import ChoiceBank, choices_of
 from ..diagnostics.link_ablation import (
     AblationPoint,
@@ -32,13 +31,14 @@ from ..diagnostics.link_selection import (
     select_link,
 )
 from ..evaluation import Interval
-from ..vision import SimCLR, augmentation
+from ..vision import SimCLR
 from . import store
 from .checks import by_profile
 from .config import AUTO, Positive, VisionConfig, parse
-from .encoders import found_on_this, frozen_model, measured_on
+from .encoders import found_on_this, measured_on
+from .on_encoder import OnEncoder, bank_of
 from .store import Metric, Record
-from .vision import labels, training_images
+from .vision import labels
 
 EXPERIMENT = "link"
 
@@ -57,25 +57,22 @@ ABLATIONS: dict[str, tuple[Selection, bool]] = {
 }
 
 
-class LinkConfig(BaseModel):
-    """What is measured on which encoder.
+class LinkConfig(OnEncoder):
+    """What is measured on which encoder; see :class:`.on_encoder.OnEncoder` for the rest.
+
+    The seed is that of all resampling too.
 
     Attributes:
-        encoder_run: the run whose encoder is frozen.
         batches: batches in the bank, half of them held out; 32 in the paper.
         batch_size: pairs per batch; 256 in the paper.
         every: take every so-manyth view of a batch as an anchor; all in the paper.
-        seed: of the bank and of all resampling.
         folds: of the cross-validation; 5 in the paper.
         repetitions: of the parametric bootstrap.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    encoder_run: VisionConfig
     batches: Annotated[int, Field(ge=4)] = 32
     batch_size: Annotated[int, Field(ge=8)] = 256
     every: Positive = 1
-    seed: Annotated[int, Field(ge=0)] = 0
     folds: Annotated[int, Field(ge=2)] = 5
     repetitions: Positive = 199
 
@@ -88,10 +85,6 @@ class LinkConfig(BaseModel):
             batch_size=encoder_run.batch_size,
             every=by_profile(profile, quick=4, cpu=1),
         )
-
-    def canonical(self) -> dict[str, Any]:
-        """JSON values for the record's key."""
-        return self.model_dump(mode="json")
 
     @property
     def kept(self) -> list[int]:
@@ -124,16 +117,7 @@ def link_choices(config: LinkConfig, model: SimCLR | None = None) -> ChoiceBank:
     Raises:
         FileNotFoundError: if the encoder has not been trained yet.
     """
-    run = config.encoder_run
-    images = training_images(run)
-    bank = two_view_bank(
-        model or frozen_model(run, images),
-        images.images,
-        augmentation(run.dataset),
-        batches=config.batches,
-        batch_size=config.batch_size,
-        seed=config.seed,
-    )
+    bank = bank_of(config, batches=config.batches, batch_size=config.batch_size, model=model)
     return choices_of(bank, every=config.every)
 
 

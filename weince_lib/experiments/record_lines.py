@@ -16,9 +16,9 @@ from . import paths
 from .store import Record, RecordError
 
 SUFFIX = ".records.jsonl"
-#: Of a record's details: hashes of its data, the committed encoder it holds or was measured on, with
-#: which code metrics were added later, and how its training steps were carried out if the machine
-#: chose.
+#: Of a record's details: hashes of its data, the committed encoder it holds or was measured on,
+#: with which code metrics were added later, and how its training steps were carried out if the
+#: machine chose.
 DETAILS = ("data", "encoder", "added", "step_form")
 
 

@@ -9,10 +9,11 @@
 
 The pipeline (``sweep.smk``) calls the first for every run and the second when all are there. A run
 that exists is found, not repeated; one that was cut off continues from its checkpoint. The third
-measures the tails of a sentence study's finished encoders along their training; ``collect`` then
-adds what it found to the table. ``work`` makes the runs of studies one after the other and keeps
-their tables up to date; several workers share the runs. ``register`` fixes a study's definition
-before its first run. ``choose`` writes which temperatures the screening's validation chooses.
+measures the tails of a study's finished encoders (of sentence encoders along their training);
+``collect`` then adds what it found to the table. ``work`` makes the runs of studies one after the
+other and keeps their tables up to date; several workers share the runs. ``register`` fixes a
+study's definition before its first run. ``choose`` writes which temperatures the screening's
+validation chooses.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from filelock import FileLock, Timeout
 from .. import files
 from ..vision import Execution
 from ..vision.datasets import cifar10_jpeg
-from . import collect, grid_cifar, paths, record_lines, registered, store
+from . import collect, grid_cifar, paths, record_lines, registered, store, study_evidence
 from .config import ConfigError, VisionConfig
 from .fastest import layouts
 from .grid import Run, Study, study
@@ -237,11 +238,10 @@ def collect_study(chosen: Study, *, partial: bool = False) -> tuple[Path, list[S
             kept.append(old)
         else:
             missing.append(state)
-    if chosen.experiment == "text":
-        extra, more, others = _evidence(chosen, before)
-        found += extra
-        lines |= more
-        kept += others
+    extra, more, others = _evidence(chosen, before)
+    found += extra
+    lines |= more
+    kept += others
     total = len(chosen.runs())
     if missing and (not partial or len(missing) == total):
         first = missing[0].run
@@ -256,68 +256,75 @@ def collect_study(chosen: Study, *, partial: bool = False) -> tuple[Path, list[S
     return target, missing
 
 
-#: Methods of a sentence study whose tails are measured: the paper's two.
-EVIDENCE_METHODS = ("infonce", "weince")
+#: Methods of a study whose encoders' tails are measured, as far as it has them: the paper's two,
+#: and the tuned InfoNCE of a decision.
+EVIDENCE_METHODS = ("infonce", "weince", "infonce-0.5", "infonce-tuned", "weince-0.5")
 
 
 def evidence_runs(chosen: Study, seeds: Sequence[int] = ()) -> list[Run]:
-    """The runs of a sentence study whose tails are measured along training.
+    """The runs of a study whose tails are measured.
 
     Args:
         chosen: the study.
         seeds: some of the study's; none for all.
 
     Raises:
-        ConfigError: for a study of images, or a seed that the study does not have.
+        ConfigError: for a seed that the study does not have.
     """
-    if chosen.experiment != "text":
-        raise ConfigError(
-            f"study {chosen.name} is of images; evidence is measured for studies of sentences"
-        )
     for seed in seeds:
         if seed not in chosen.seeds:
             known = ", ".join(map(str, chosen.seeds))
             raise ConfigError(f"study {chosen.name} has no seed {seed}; it has {known}")
-    labels = {chosen.methods[m][0].label for m in EVIDENCE_METHODS if m in chosen.methods}
     wanted = set(seeds or chosen.seeds)
+    methods = [chosen.methods.get(name, ()) for name in EVIDENCE_METHODS]
+    labels = {settings[0].label for settings in methods if len(settings) == 1}
     return [run for run in chosen.runs() if run.setting in labels and run.seed in wanted]
 
 
 def measure_study(name: str, seeds: Sequence[int] = (), device: str | None = None) -> list[Run]:
-    """Make the evidence records of a sentence study, those that are not there yet.
+    """Make the evidence records of a study, those that are not there yet.
 
     Args:
         name: of the study.
         seeds: see :func:`evidence_runs`.
-        device: default a CUDA device if there is one, else the CPU.
+        device: of sentence encoders; default a CUDA device if there is one, else the CPU.
 
     Returns:
         The runs left out since they are not finished.
 
     Raises:
-        ConfigError: see :func:`evidence_runs`.
+        ConfigError: see :func:`evidence_runs`, and for a study of images that trains on all of
+            them, so that none is left to measure on.
         FileNotFoundError: for a finished run whose weights are gone.
     """
     chosen = study(name)
     runs = evidence_runs(chosen, seeds)
-    from ..vision.processes import own_device
-    from .text_evidence import study_evidence
+    if chosen.experiment == "text":
+        from ..vision.processes import own_device
+        from .text_evidence import study_evidence as measure_text
 
-    return study_evidence(runs, profile=chosen.profile, device=own_device(device))[1]
+        return measure_text(runs, profile=chosen.profile, device=own_device(device))[1]
+    return study_evidence.study_evidence(runs, profile=chosen.profile)[1]
 
 
 def _evidence(
     chosen: Study, before: pd.DataFrame
 ) -> tuple[list[dict[str, object]], dict[str, str], list[pd.DataFrame]]:
     """The tail evidence of a study's encoders: rows and lines of records here, rows kept."""
-    from .text_evidence import EXPERIMENT, evidence_of
+    if chosen.experiment == "text":
+        from . import text_evidence
 
+        names: tuple[str, ...] = (text_evidence.EXPERIMENT,)
+        records = text_evidence.evidence_of({run.key: run.setting for run in chosen.runs()})
+    else:
+        names = study_evidence.EXPERIMENTS
+        records = study_evidence.evidence_of(evidence_runs(chosen))
     found: list[dict[str, object]] = []
     lines: dict[str, str] = {}
-    for record, setting in evidence_of({run.key: run.setting for run in chosen.runs()}):
+    for record, setting in records:
         found += [row | {"setting": setting} for row in collect.rows(record)]
         lines[record.key] = record_lines.record_line(record)
-    old = before[(before["experiment"] == EXPERIMENT) & ~before["key"].isin(lines)]
+    old = before[before["experiment"].isin(names) & ~before["key"].isin(lines)]
     return found, lines, [old] if len(old) else []
 
 
@@ -338,7 +345,7 @@ def main(words: list[str] | None = None) -> int:
     helps = {
         "run": "make one run of a study",
         "collect": "write a study's table",
-        "evidence": "measure the tails of a sentence study's encoders along training",
+        "evidence": "measure the tails of a study's encoders",
         "work": "make the missing runs of studies one after the other",
         "register": "fix a study's definition before its first run",
         "choose": "write which temperatures the screening's validation chooses",

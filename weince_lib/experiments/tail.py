@@ -6,49 +6,40 @@ import time
 from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ..diagnostics import ScoreBank, two_view_bank
+from ..diagnostics import ScoreBank
 from ..evt import fit_gpd, fit_known_endpoint
 from ..losses import PRESETS, TailSettings, tail_evidence
-from ..vision import augmentation
 from . import store
 from .config import AUTO, Positive, VisionConfig, parse
-from .encoders import found_on_this, frozen_model, measured_on
+from .encoders import found_on_this, measured_on
+from .on_encoder import OnEncoder, bank_of
 from .store import Metric, Record
-from .vision import labels, training_images
+from .vision import labels
 
 EXPERIMENT = "tail"
 
 
-class TailConfig(BaseModel):
-    """What is measured on which encoder.
+class TailConfig(OnEncoder):
+    """What is measured on which encoder; see :class:`.on_encoder.OnEncoder` for the rest.
 
     Attributes:
-        encoder_run: the run whose last checkpoint is frozen.
         batches: batches in the bank; 32 in the paper.
         batch_size: pairs per batch; 256 in the paper.
         quantile: of the negatives, the threshold; 0.99 in the paper's Figure 3.
-        seed: of the bank.
         presets: whose mean blend weight is recorded; the library's.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    encoder_run: VisionConfig
     batches: Positive = 32
     batch_size: Annotated[int, Field(ge=2)] = 256
     quantile: Annotated[float, Field(gt=0, lt=1)] = 0.99
-    seed: Annotated[int, Field(ge=0)] = 0
     presets: dict[str, TailSettings] = Field(default_factory=lambda: dict(PRESETS))
 
     @classmethod
     def of(cls, encoder_run: VisionConfig) -> Self:
         """The standard measurement of an encoder: batches of the size it was trained with."""
         return cls(encoder_run=encoder_run, batch_size=encoder_run.batch_size)
-
-    def canonical(self) -> dict[str, Any]:
-        """JSON values for the record's key."""
-        return self.model_dump(mode="json")
 
 
 def tail_config(encoder_run: VisionConfig, **settings: Any) -> TailConfig:
@@ -67,16 +58,7 @@ def score_bank(config: TailConfig) -> ScoreBank:
     Raises:
         FileNotFoundError: if the encoder has not been trained yet.
     """
-    run = config.encoder_run
-    images = training_images(run)
-    return two_view_bank(
-        frozen_model(run, images),
-        images.images,
-        augmentation(run.dataset),
-        batches=config.batches,
-        batch_size=config.batch_size,
-        seed=config.seed,
-    )
+    return bank_of(config, batches=config.batches, batch_size=config.batch_size)
 
 
 def run_tail(config: TailConfig, bank: ScoreBank, *, profile: str) -> Record:
