@@ -292,10 +292,10 @@ def floor_table(chosen: Study, metrics: Iterable[str], split: str = "test") -> p
         pixels have neither interval nor seeds (0).
     """
     columns = ["metric", "kind", "floor", "value", "low", "high", "seeds"]
-    if chosen.experiment != "vision":
+    frame = sweep.load_study(TABLE)
+    if frame.empty or chosen.experiment != "vision":
         return pd.DataFrame(columns=columns)
     keys = {floor.key: floor.kind for floor in floors_of(chosen)}
-    frame = sweep.load_study(TABLE)
     frame = frame[frame["key"].isin(keys) & (frame["split"] == split)]
     frame = frame.assign(kind=frame["key"].map(keys))
     rows = []
