@@ -23,6 +23,7 @@ from ..evaluation import (
     t_interval,
 )
 from . import collect, sweep
+from .floors import floor_table
 from .grid import Study
 
 
@@ -128,11 +129,14 @@ def compare(a: Chosen, b: Chosen) -> PairedDifference | None:
 
 
 def method_table(study: Study, frame: pd.DataFrame, metrics: Iterable[str]) -> pd.DataFrame:
-    """Numbers of every method: one row a metric and method.
+    """Numbers of every method, then of the study's floors: one row a metric and method.
 
     Columns: ``metric, method, setting, settings`` (how many there were), ``validation, value, low,
-    high`` (test), ``seeds, tied, left_out``.
+    high`` (test), ``seeds, tied, left_out``. Floors (see :mod:`.floors`) have no setting and no
+    choice of one; pixels have no seeds either.
     """
+    metrics = list(metrics)
+    below = {split: floor_table(study, metrics, split) for split in ("validation", "test")}
     rows = []
     for metric in metrics:
         for method, c in chosen_by_method(study, frame, metric).items():
@@ -141,6 +145,13 @@ def method_table(study: Study, frame: pd.DataFrame, metrics: Iterable[str]) -> p
             own |= {"value": c.test.mean, "low": c.test.low, "high": c.test.high}
             own |= {"seeds": c.test.n, "tied": len(c.tied), "left_out": len(c.left_out)}
             rows.append(own)
+        parts = {split: table[table["metric"] == metric] for split, table in below.items()}
+        on_validation = parts["validation"].set_index("kind")["value"].to_dict()
+        for floor in parts["test"].to_dict("records"):
+            own = {"metric": metric, "method": floor["floor"], "setting": "", "settings": 1}
+            own |= {"validation": on_validation.get(floor["kind"], math.nan)}
+            own |= {name: floor[name] for name in ("value", "low", "high", "seeds")}
+            rows.append(own | {"tied": 0, "left_out": 0})
     return pd.DataFrame(rows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from ..evaluation import RECALL_KS, Interval
 from ..vision.datasets import title
 from . import collect, paths
 from .cells import PAPER_ENCODERS, REPORTED_NAMES
+from .floors import KINDS, floor_table
 from .grid import STUDIES, Study
 from .selection import chosen_by_method, compare, study_frame
 
@@ -28,6 +30,8 @@ REPORTED_METRICS = {"knn_accuracy": "knn_accuracy_50"}
 DIFFERENCE = "weince-minus-infonce"
 #: Words for rows and columns.
 ROW_NAMES = {"infonce": "InfoNCE", "weince": "WEINCE", DIFFERENCE: "WEINCE − InfoNCE"}
+#: Floors and ceiling have rows where a study of ours has them.
+ROW_NAMES |= KINDS
 METRIC_NAMES = {"linear_accuracy": "linear accuracy", "knn_accuracy": "kNN accuracy, 50 votes"}
 METRIC_NAMES["standardised_linear_accuracy"] = "linear accuracy, standardised features"
 METRIC_NAMES |= {f"recall_at_{k}": f"R@{k}" for k in RECALL_KS}
@@ -48,9 +52,10 @@ def paper_table(number: str, studies: Iterable[Study] | None = None) -> pd.DataF
 
     Returns:
         One row a data set, encoder, metric and loss (``infonce``, ``weince`` and their
-        difference), with columns ``paper, paper_ci95, paper_source, ours, low, high, seeds,
-        setting, study``. A difference of the paper's is that of its two means, without an
-        interval, unless it gives one itself.
+        difference; then the floors that our study has, under their names in :mod:`.floors`), with
+        columns ``paper, paper_ci95, paper_source, ours, low, high, seeds, setting, study``. A
+        difference of the paper's is that of its two means, without an interval, unless it gives
+        one itself. Pixels have neither interval nor seeds.
 
     Raises:
         KeyError: for another number.
@@ -75,9 +80,11 @@ def paper_table(number: str, studies: Iterable[Study] | None = None) -> pd.DataF
             paper = _reported(reported, dataset, encoder, metric)
             source = ours.get((dataset, encoder))
             measured = _measured(*source, metric) if source else {}
+            row: dict[str, Any] = where | {"metric": metric}
             for loss in ("infonce", "weince", DIFFERENCE):
-                row: dict[str, Any] = where | {"metric": metric, "loss": loss}
-                rows.append(row | paper.get(loss, {}) | measured.get(loss, {}))
+                rows.append(row | {"loss": loss} | paper.get(loss, {}) | measured.get(loss, {}))
+            if source:
+                rows += [row | floor for floor in _floors(source[0], metric)]
     columns = ["dataset", "encoder", "metric", "loss", "paper", "paper_ci95", "paper_source"]
     columns += ["ours", "low", "high", "seeds", "setting", "study"]
     return pd.DataFrame(rows, columns=columns)
@@ -94,11 +101,16 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
         row = {"data set": title(dataset), "encoder": encoder, "metric": METRIC_NAMES[metric]}
         for whose in ("paper", "ours"):
             for record in group.to_dict("records"):
+                if whose == "paper" and record["loss"] in KINDS:
+                    continue  # the paper has none
                 row[f"{whose}: {ROW_NAMES[record['loss']]}"] = cell_text(record, whose)
         seeds = group["seeds"].max()
         row["seeds"] = "" if pd.isna(seeds) else f"{int(seeds)}"
         rows.append(row)
-    return pd.DataFrame(rows).set_index(["data set", "encoder", "metric"])
+    read = pd.DataFrame(rows).set_index(["data set", "encoder", "metric"])
+    floors = [c for c in read.columns if c.removeprefix("ours: ") in KINDS.values()]
+    read[floors] = read[floors].fillna(NOT_RUN)
+    return read[[*(c for c in read.columns if c not in (*floors, "seeds")), *floors, "seeds"]]
 
 
 def wide(table: pd.DataFrame, whose: Literal["paper", "ours"]) -> pd.DataFrame:
@@ -112,6 +124,7 @@ def wide(table: pd.DataFrame, whose: Literal["paper", "ours"]) -> pd.DataFrame:
             "text": cell_text(record, whose),
         }
         for record in table.to_dict("records")
+        if whose == "ours" or record["loss"] not in KINDS
     ]
     long = pd.DataFrame(rows)
     index = ["data set", "encoder", "loss"]
@@ -184,6 +197,22 @@ def _measured(study: Study, frame: pd.DataFrame, metric: str) -> dict[str, dict[
         if pair is not None:
             found[DIFFERENCE] = _ours(pair.interval, "paired by encoder seed", study)
     return found
+
+
+def _floors(study: Study, metric: str) -> list[dict[str, Any]]:
+    """Our floors of a cell, as far as they are there."""
+    return [
+        {
+            "loss": row["kind"],
+            "ours": row["value"],
+            "low": row["low"],
+            "high": row["high"],
+            "seeds": row["seeds"] or math.nan,
+            "setting": "",
+            "study": study.name,
+        }
+        for row in floor_table(study, [metric]).to_dict("records")
+    ]
 
 
 def _ours(interval: Interval, setting: str, study: Study) -> dict[str, Any]:

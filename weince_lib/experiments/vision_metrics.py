@@ -60,9 +60,28 @@ def standardised(bank: Tensor, bank_labels: Tensor, queries: Queries) -> Probed:
 def evaluate(
     model: SimCLR, train_set: ImageSet, test_set: ImageSet, config: VisionConfig
 ) -> list[Metric]:
-    """Linear probe and kNN on frozen features h (paper F.3, F.4); accuracies in percent.
+    """:func:`evaluate_features` of a model's frozen features h.
 
     ``train_set`` is labelled: see :func:`labelled_images`.
+    """
+    # Probe and neighbours go where the encoder is: a GPU has room for any set's features.
+    device = next(model.parameters()).device
+    train_h = frozen_features(model, train_set).to(device)
+    test_h = frozen_features(model, test_set).to(device)
+    labels, test_labels = train_set.labels.to(device), test_set.labels.to(device)
+    return evaluate_features(train_h, labels, test_h, test_labels, config)
+
+
+def evaluate_features(
+    train_h: Tensor,
+    labels: Tensor,
+    test_h: Tensor,
+    test_labels: Tensor,
+    config: VisionConfig,
+    *,
+    probes: bool = True,
+) -> list[Metric]:
+    """Linear probe and kNN on features (paper F.3, F.4); accuracies in percent.
 
     The probe uses the split of the first split seed and one fit per probe seed; kNN one bank per
     split seed. The whole test set counts in every one.
@@ -71,12 +90,15 @@ def evaluate(
     epochs, so that its accuracy depends on the scale of h as well (seen: 74 % against 80 % for
     logistic regression). ``standardised_linear_accuracy`` is the probe on h standardised with the
     bank's mean and deviation, at a learning rate with which it does converge.
+
+    Args:
+        train_h: features of the labelled training images, shape ``(n, d)``.
+        labels: their class numbers, shape ``(n,)``.
+        test_h: features of the test images, shape ``(m, d)``.
+        test_labels: shape ``(m,)``.
+        config: gives probe and split seeds and the probe's epochs.
+        probes: without them there is kNN alone.
     """
-    # Probe and neighbours go where the encoder is: a GPU has room for any set's features.
-    device = next(model.parameters()).device
-    train_h = frozen_features(model, train_set).to(device)
-    test_h = frozen_features(model, test_set).to(device)
-    labels, test_labels = train_set.labels.to(device), test_set.labels.to(device)
     metrics: list[Metric] = []
     for seed in config.split_seeds:
         split = stratified_split(labels, seed=seed)
@@ -85,7 +107,7 @@ def evaluate(
             "validation": (train_h[split.validation], labels[split.validation]),
             "test": (test_h, test_labels),
         }
-        if seed == config.split_seeds[0]:
+        if probes and seed == config.split_seeds[0]:
             probe = linear_probe(
                 bank, bank_labels, queries, seeds=config.probe_seeds, epochs=config.probe_epochs
             )

@@ -8,6 +8,7 @@ from .execution import Execution
 from .processes import ProcessError, join_processes
 from .simclr import SimCLR, build_simclr, extract_features, to_unit_range
 from .stopping import TrainingInterrupted
+from .supervised import train_supervised
 from .training import NonFiniteLossError, TrainingSettings, train
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "restore_model",
     "to_unit_range",
     "train",
+    "train_supervised",
 ]
