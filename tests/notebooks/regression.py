@@ -20,6 +20,7 @@ Figures are not compared, as in nbval alone.
 from __future__ import annotations
 
 import copy
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -30,6 +31,8 @@ from typing import Any
 import pytest
 from nbval.plugin import IPyNbCell
 
+from weince_lib.experiments.notebooks import NOT_FOR_KERNELS
+
 #: A number that stands by itself: not within a word (``resnet18``), a version or an address.
 NUMBER = re.compile(
     r"(?<![\w.])[-+\u2212]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"
@@ -39,6 +42,12 @@ PERCENT = re.compile(r"[ \u00a0\u202f]?\\?%")
 BAND = "band="
 #: Keys of an output that say what kind it is, and hold nothing that a reader sees.
 KIND = ("output_type", "metadata", "execution_count", "name")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep from the kernels what `weince run` keeps from them: without ``assert`` all would pass."""
+    for name in NOT_FOR_KERNELS:
+        os.environ.pop(name, None)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -22,6 +22,7 @@ import pandas as pd
 
 from .. import files
 from ..vision import Execution
+from ..vision.stopping import sigterm_interrupts
 from . import collect, paths, record_lines, store
 from .config import ConfigError, VisionConfig
 from .grid import Run, Study, study
@@ -263,7 +264,11 @@ def load_study(name: str) -> pd.DataFrame:
 
 
 def main(words: list[str] | None = None) -> int:
-    """The pipeline's way in; errors that say what is wrong are one line, as is a stop."""
+    """The pipeline's way in; errors that say what is wrong are one line, as is a stop.
+
+    Returns:
+        0 when done, 1 for an error, 75 (try again) after Ctrl-C or SIGTERM.
+    """
     parser = argparse.ArgumentParser(prog="python -m weince_lib.experiments.sweep")
     commands = parser.add_subparsers(dest="command", required=True)
     helps = {
@@ -283,13 +288,14 @@ def main(words: list[str] | None = None) -> int:
             command.add_argument("--device", help="default: CUDA if there is one, else the CPU")
     given = parser.parse_args(words)
     try:
-        if given.command == "run":
-            run_one(given.study, given.key)
-        elif given.command == "collect":
-            collect_study(study(given.study), partial=given.partial)
-        else:
-            for run in measure_study(given.study, given.seed, given.device):
-                sys.stderr.write(f"not finished, left out: {run.setting}, seed {run.seed}\n")
+        with sigterm_interrupts():  # as a scheduler's limit sends it
+            if given.command == "run":
+                run_one(given.study, given.key)
+            elif given.command == "collect":
+                collect_study(study(given.study), partial=given.partial)
+            else:
+                for run in measure_study(given.study, given.seed, given.device):
+                    sys.stderr.write(f"not finished, left out: {run.setting}, seed {run.seed}\n")
     except (ConfigError, FileNotFoundError, ConnectionError, ImportError, RecordError) as error:
         sys.stderr.write(f"Error: {error}\n")
         return 1
