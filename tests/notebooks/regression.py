@@ -45,7 +45,7 @@ KIND = ("output_type", "metadata", "execution_count", "name")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep from the kernels what `weince run` keeps from them: without ``assert`` all would pass."""
+    """Keep from the kernels what ``weince run`` does: without ``assert`` much would pass."""
     for name in NOT_FOR_KERNELS:
         os.environ.pop(name, None)
 

@@ -1,4 +1,4 @@
-"""Checkpoints: resumed to the bit, and refused with one clear line."""
+"""Checkpoints: resumed to the bit on one machine, and refused with one clear line."""
 
 from __future__ import annotations
 

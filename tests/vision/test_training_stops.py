@@ -1,4 +1,4 @@
-"""Signals stop training cleanly; from any step it continues to the same bits."""
+"""Signals stop training cleanly; from any step it continues to the bits of this machine."""
 
 from __future__ import annotations
 

@@ -57,7 +57,8 @@ def run_text(
 ) -> Record:
     """Train and evaluate, or return the record if this config has been run before.
 
-    A run that was killed continues from its last checkpoint. Under ``torchrun`` the processes
+    A run that was killed continues from its last checkpoint, to the same bits on one machine with
+    one build of torch. Under ``torchrun`` the processes
     train together; the first evaluates and writes.
 
     Args:

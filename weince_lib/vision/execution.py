@@ -21,8 +21,8 @@ class Execution:
         compile: run model and augmentation through ``torch.compile``: fewer and larger kernels,
             after a minute of compiling. Off by default; it needs a compiler on the machine.
         channels_last: keep weights and activations in the layout that tensor cores take. ``None``:
-            on a CUDA device only. On a CPU the plain layout repeats older runs to the bit, and
-            torch 2.14 has been seen to corrupt memory there with layers of four channels.
+            on a CUDA device only. On a CPU the plain layout repeats older runs of the same
+            machine and build to the bit, and torch 2.14 has been seen to corrupt memory there with layers of four channels.
         resident: keep all images on the device, so that an epoch copies nothing there. ``None``: if
             they take no more than half of the device's free memory; otherwise worker processes
             read the batches ahead.
