@@ -266,6 +266,22 @@ def check_data(names: Sequence[str]) -> None:
         raise click.ClickException(f"{bad} of {len(names)} data sets are not whole")
 
 
+@data.command("unpack")
+@click.argument("archive", type=click.Path(path_type=Path))
+def unpack_data(archive: Path) -> None:
+    """Verify the archive of CIFAR-10 (JPEG) and unpack it into the data folder.
+
+    Example: weince data unpack cifar10-imagefolder.tar.gz
+    """
+    from .experiments import paths
+    from .vision.datasets import cifar10_jpeg
+
+    try:
+        click.echo(cifar10_jpeg.unpack(archive, paths.data()))
+    except (OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+
+
 @main.command()
 @click.argument("embeddings", type=click.Path(path_type=Path))
 @click.option("--pairs", type=click.Path(path_type=Path), help="Positive pairs: two rows a line.")

@@ -16,7 +16,7 @@ from weince_lib.experiments.claim_rules import (
     measure,
     outcome,
     per_seed,
-    seeds_to_tell,
+    seeds_needed,
 )
 from weince_lib.experiments.claims import STRENGTH, decide, describe
 from weince_lib.experiments.config import parse
@@ -276,11 +276,13 @@ def test_undecided_claim_says_what_it_would_take():
     wide = table_of({7: -2.0, 21: 0.0, 63: 1.0, 84: 3.0})
     decision = decided(rule("above", 0.0) | {"least": 1.0}, wide)
     assert decision.verdict == UNTOLD
-    n = seeds_to_tell(interval_of(wide), 1.0)
+    n = seeds_needed(interval_of(wide), 1.0)
     spread = pd.Series([-2.0, 0.0, 1.0, 3.0]).std()
-    half = {k: stats.t.ppf(0.975, k - 1) * spread / math.sqrt(k) for k in (n - 1, n)}
-    assert half[n] <= 1.0 < half[n - 1]
-    assert f"about {n} seeds tell 1" in decision.needs
+    seen = {
+        k: stats.nct.sf(stats.t.ppf(0.975, k - 1), k - 1, math.sqrt(k) / spread) for k in (n - 1, n)
+    }
+    assert seen[n] >= 0.8 > seen[n - 1]
+    assert f"{n} seeds would see 1 with 80 % probability" in decision.needs
     own = decided(rule("above", 0.0), wide, needs="a better camera")
     assert (own.verdict, own.needs) == (UNTOLD, "a better camera")
     assert decided(rule("above", 0.0), table_of({7: 1.0})).needs.startswith("more than one encoder")
@@ -291,7 +293,7 @@ def test_undecided_claim_says_what_it_would_take():
     [Interval(1.0, math.nan, math.nan, 1), Interval(1.0, 1.0, 1.0, 4), Interval(0.0, -1e6, 1e6, 4)],
 )
 def test_no_number_of_seeds_without_a_spread_or_beyond_reach(interval):
-    assert seeds_to_tell(interval, 1.0) is None
+    assert seeds_needed(interval, 1.0) is None
 
 
 def test_limits_are_named_or_follow_from_the_rows():

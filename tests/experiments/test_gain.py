@@ -135,15 +135,15 @@ def test_contrasts_and_words():
     assert gain.verdict({"difference": -1.0, "p_holm": 0.2}) == "cannot tell"
 
 
-def test_smallest_effects_are_those_on_the_edge_of_the_test():
+def test_smallest_effects_are_those_seen_with_80_percent_probability():
     found = gain.contrasts(table_of())
     rows = gain.smallest_effects(found)
     assert len(rows) == len(found) > 1
     for row in rows.to_dict("records"):
         error = (row["high"] - row["low"]) / 2 / stats.t.ppf(0.975, 3)
-        assert 2 * stats.t.sf(row["alone"] / error, 3) == pytest.approx(0.05)
-        assert 2 * stats.t.sf(row["all"] / error, 3) * len(found) == pytest.approx(0.05)
-        assert (row["p"] < 0.05) == (abs(row["difference"]) > row["alone"])
+        for column, level in (("alone", 0.05), ("all", 0.05 / len(found))):
+            passed = stats.nct.sf(stats.t.isf(level / 2, 3), 3, row[column] / error)
+            assert passed == pytest.approx(0.8)
 
 
 @pytest.mark.parametrize("seeds", [(7,), (21, 63)])

@@ -161,3 +161,42 @@ def test_module_is_one_line_on_bad_input(small, capsys):
 def test_channels_last_where_the_layers_are_wide_enough(width, last):
     config = vision_config("cpu", loss="infonce")
     assert sweep.execution(config.model_copy(update={"width": width})).channels_last is last
+
+
+def test_a_worker_makes_what_is_missing_and_leaves_a_run_that_another_has(small, monkeypatch):
+    from filelock import FileLock
+
+    made = []
+
+    def make(config, **_):
+        made.append(config)
+        return save_run(next(run for run in small.runs() if run.config == config))
+
+    monkeypatch.setattr(sweep, "run_vision", make)
+    first, taken, broken, last = small.runs()
+    save_run(first)
+    sweep.folder("small").mkdir(parents=True)
+    with FileLock(sweep.folder("small") / f"{taken.key}.worker"):
+        assert sweep.work(["small"]) == 0
+    assert made == [broken.config, last.config]
+    table = sweep.load_study("small")
+    assert set(table["key"]) == {first.key, broken.key, last.key}
+    assert sweep.work(["small"]) == 0
+    assert set(sweep.load_study("small")["key"]) == {run.key for run in small.runs()}
+
+
+def test_a_worker_goes_on_after_a_run_that_fails(small, monkeypatch, capsys):
+    def make(config, **_):
+        if config == small.runs()[1].config:
+            raise RuntimeError("no memory")
+        return save_run(next(run for run in small.runs() if run.config == config))
+
+    monkeypatch.setattr(sweep, "run_vision", make)
+    assert sweep.main(["work", "small"]) == 1
+    assert "no memory" in capsys.readouterr().err
+    assert [s.stage for s in sweep.states(small)] == ["done", "failed", "done", "done"]
+
+
+def test_a_worker_begins_no_run_after_its_hours(small):
+    assert sweep.work(["small"], hours=0.0) == 0
+    assert {s.stage for s in sweep.states(small)} == {"to do"}

@@ -8,24 +8,41 @@ from .aggregate import (
     select_on_validation,
     t_interval,
 )
+from .block_model import BlockModel, Estimate, critical, fit_blocks
 from .features import cached_features, features_key
 from .knn import RECALL_KS, knn_evaluate
+from .precision import (
+    detectable_effect,
+    image_error,
+    paired_image_error,
+    power_of,
+    seeds_to_tell,
+)
 from .probe import PROBE_SEEDS, ProbeResult, linear_probe
 from .splits import Split, stratified_split
 
 __all__ = [
     "PROBE_SEEDS",
     "RECALL_KS",
+    "BlockModel",
+    "Estimate",
     "Interval",
     "PairedDifference",
     "ProbeResult",
     "Split",
     "cached_features",
+    "critical",
+    "detectable_effect",
     "features_key",
+    "fit_blocks",
+    "image_error",
     "knn_evaluate",
     "linear_probe",
     "mean_within",
     "paired_difference",
+    "paired_image_error",
+    "power_of",
+    "seeds_to_tell",
     "select_on_validation",
     "stratified_split",
     "t_interval",

@@ -8,9 +8,8 @@ from typing import Literal, Self
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, model_validator
-from scipy import stats
 
-from ..evaluation import Interval, paired_difference, t_interval
+from ..evaluation import Interval, critical, paired_difference, seeds_to_tell, t_interval
 from . import sweep
 from .collect import COLUMNS
 from .config import ConfigError
@@ -102,20 +101,18 @@ def outcome(rule: Ours, interval: Interval) -> Outcome:
     return "yes" if low > value else "no" if high < ruled_out else "undecided"
 
 
-def seeds_to_tell(interval: Interval, effect: float) -> int | None:
-    """Encoder seeds that would make the interval's half-width ``effect``, at this spread.
+def seeds_needed(interval: Interval, effect: float) -> int | None:
+    """Encoder seeds that would see a true ``effect`` with 80 % probability, at this spread.
 
     Returns:
-        The number, at least 3; ``None`` for an interval without a spread to go by, or if more than
-        a thousand are needed.
+        The number, see :func:`~weince_lib.evaluation.seeds_to_tell`; ``None`` for an interval
+        without a spread to go by, an effect that is not above 0, or if more than a thousand are
+        needed.
     """
-    if interval.n < 2 or not interval.high > interval.low or effect <= 0:
+    if interval.n < 2 or not interval.high > interval.low:
         return None
-    spread = interval.half_width * math.sqrt(interval.n) / stats.t.ppf(0.975, interval.n - 1)
-    for n in range(3, 1001):
-        if stats.t.ppf(0.975, n - 1) * spread / math.sqrt(n) <= effect:
-            return n
-    return None
+    spread = interval.half_width * math.sqrt(interval.n) / critical(interval.n - 1)
+    return seeds_to_tell(effect, spread)
 
 
 def measure(rule: Ours, table: pd.DataFrame) -> Measured | None:

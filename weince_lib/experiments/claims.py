@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from ..evaluation import Interval
 from . import paths
 from .cells import paper_cells
-from .claim_rules import Measured, Ours, measure, measure_study, outcome, seeds_to_tell
+from .claim_rules import Measured, Ours, measure, measure_study, outcome, seeds_needed
 from .collect import load_reported, load_results
 from .config import PROFILES, ConfigError, parse
 from .grid import STUDIES
@@ -162,8 +162,10 @@ def _narrower(rule: Ours, interval: Interval) -> str:
     if math.isnan(interval.low):
         return "more than one encoder seed, so that there is an interval"
     text = f"an interval that lies on one side of {rule.value:g}; ours allows both answers"
-    seeds = None if rule.least is None else seeds_to_tell(interval, rule.least - rule.value)
-    return text + (f". At this spread about {seeds} seeds tell {rule.least:g}" if seeds else "")
+    seeds = None if rule.least is None else seeds_needed(interval, rule.least - rule.value)
+    if not seeds:
+        return text
+    return f"{text}. At this spread {seeds} seeds would see {rule.least:g} with 80 % probability"
 
 
 def paper_value(claim: Claim, reported: pd.DataFrame) -> str:

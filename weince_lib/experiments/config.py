@@ -69,7 +69,9 @@ class VisionConfig(BaseModel):
         batch_size: pairs per step.
         learning_rate: of Adam.
         weight_decay: of Adam.
-        precision: of the encoder.
+        precision: of the encoder: ``"float32"``, ``"bfloat16"`` (autocast), or ``"fastest"``, the
+            one of the two in which this machine's training step is the faster, see
+            :mod:`.fastest`. The record says which it was.
         probe_epochs: of the linear probe.
         probe_seeds: the probe's seeds; averaged within an encoder.
         split_seeds: seeds of the 80/20 splits for kNN; averaged within an encoder.
@@ -92,7 +94,7 @@ class VisionConfig(BaseModel):
     batch_size: Annotated[int, Field(ge=2)] = 256
     learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 3e-4
     weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-6
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "bfloat16", "fastest"] = "float32"
     probe_epochs: Positive = 100
     probe_seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (1, 2, 3, 4, 5)
     split_seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (1, 2, 3, 4, 5)

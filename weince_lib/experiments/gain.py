@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from ..evaluation import Interval, paired_difference, t_interval
+from ..evaluation import Interval, critical, detectable_effect, paired_difference, t_interval
 from .grid_gain import ANCHORS, BLEND_AT, EXTRAS, INFONCE_AT, PARTS, SHARPER, STEEPNESS, WEIBIT
 from .selection import choose
 from .study_types import Study
@@ -304,14 +304,17 @@ def smallest_effects(found: pd.DataFrame, level: float = 0.05) -> pd.DataFrame:
 
     Returns:
         Its rows with more than one seed and two columns more, in the unit of ``difference``: the
-        least mean that its spread lets pass a test ``alone``, and as the first of Holm's order
-        among ``all`` rows (Bonferroni's bound).
+        true effect that a test sees with a probability of 80 %, ``alone`` and as the first of
+        Holm's order among ``all`` rows (Bonferroni's bound). NaN for a difference without spread.
     """
     rows = found[found["seeds"] > 1].copy()
-    error = (rows["high"] - rows["low"]) / 2 / stats.t.ppf(0.975, rows["seeds"] - 1)
-    rows["alone"] = error * stats.t.ppf(1 - level / 2, rows["seeds"] - 1)
     tests = max(1, int(found["p"].notna().sum()))
-    rows["all"] = error * stats.t.ppf(1 - level / 2 / tests, rows["seeds"] - 1)
+    half = (rows["high"] - rows["low"]) / 2
+    for column, count in (("alone", 1), ("all", tests)):
+        rows[column] = [
+            detectable_effect(h / critical(n - 1), n - 1, tests=count, level=level)
+            for h, n in zip(half, rows["seeds"], strict=True)
+        ]
     return rows
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 
-from . import grid_gain, grid_text
+from . import grid_cifar, grid_gain, grid_text
 from .cells import PAPER_ENCODERS
 from .config import ConfigError
 from .grid_text import TEXT_TEMPERATURES
@@ -139,6 +139,7 @@ STUDIES: dict[str, Study] = {
         _quick_digits(),
         _cpu_fashion(),
         *grid_gain.STUDIES,
+        *grid_cifar.STUDIES,
         *(paper_study(d, e) for d, encoders in PAPER_ENCODERS.items() for e in encoders),
         *grid_text.STUDIES,
     )

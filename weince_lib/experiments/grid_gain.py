@@ -133,10 +133,10 @@ def _cpu_gain_fashion() -> Study:
     losses are crossed with the blend as the paper and as the release have it, and with no other;
     Hill's index stands under the calibrated gate alone, which was built with it.
 
-    With four paired seeds a difference of standard deviation s has a 95 % interval of -+ 1.6 s. In
-    a pilot s was about 0.3 points, so half a point was expected to show in a single comparison, and
-    after Holm's adjustment over all factors 2.8 times as much. What the runs could see is in the
-    notebook, from their own s (:func:`.gain.smallest_effects`).
+    With four paired seeds a difference of standard deviation s has a 95 % interval of -+ 1.6 s, and
+    a single comparison sees a true one of 2.1 s with a probability of 80 %. In a pilot s was about
+    0.3 points. What the runs could see is in the notebook, from their own s
+    (:func:`.gain.smallest_effects`).
     """
     return _gain(
         "cpu-gain-fashion",

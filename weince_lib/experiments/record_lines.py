@@ -16,8 +16,9 @@ from . import paths
 from .store import Record, RecordError
 
 SUFFIX = ".records.jsonl"
-#: Of a record's details: hashes of its data, and with which code metrics were added later.
-DETAILS = ("data", "added")
+#: Of a record's details: hashes of its data, with which code metrics were added later, and how its
+#: training steps were carried out if the machine chose.
+DETAILS = ("data", "added", "step_form")
 
 
 def lines_path(table: Path) -> Path:
@@ -30,8 +31,8 @@ def record_line(record: Record) -> str:
 
     Its fields: ``key``, ``experiment``, ``profile`` (that it was first made for, with a stamp of
     the profile's settings), ``labels``, ``config`` (of which, with the experiment, the key is a
-    hash: :func:`.store.content_key`), ``provenance``, ``wall_seconds``, and ``data`` and ``added``
-    where the record's details have them.
+    hash: :func:`.store.content_key`), ``provenance``, ``wall_seconds``, and ``data``, ``added`` and
+    ``step_form`` where the record's details have them.
     """
     labels = dict(record.labels)
     content = {

@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal, cast
 
 import torch
 
 from ..evaluation import RECALL_KS, knn_evaluate, linear_probe
 from ..vision import extract_features
-from ..vision.datasets import ImageSet
+from ..vision.datasets import ImageSet, cifar10_jpeg
 from .config import ConfigError, VisionConfig
+from .fastest import step_form
 from .sweep import execution
 from .timing import TrainingStep
 from .vision import build_model
@@ -45,6 +48,7 @@ SHAPES = {
     # Twice as wide as high; a step on squares of the same number of pixels takes as long.
     "digit-pairs": Shape(10_000, 10_000, 4_000, 1, 11, 100),
     "fashion-mnist": Shape(60_000, 60_000, 10_000, 1, 28, 10),
+    cifar10_jpeg.NAME: Shape(50_000, 50_000, 10_000, 3, 32, 10),
     "cifar10": Shape(50_000, 50_000, 10_000, 3, 32, 10),
     "cifar100": Shape(50_000, 50_000, 10_000, 3, 32, 100),
     "stl10": Shape(100_000, 5_000, 8_000, 3, 96, 10),
@@ -105,6 +109,10 @@ def measure(config: VisionConfig, shape: Shape, *, cores: int = 1) -> Measured:
     before = torch.get_num_threads()
     torch.set_num_threads(cores)
     try:
+        with TemporaryDirectory() as folder:
+            some = random_images(shape, config.batch_size).images
+            form = step_form(config, some, device, Path(folder))
+            config = config.model_copy(update={"precision": form.precision})
         pairs, seconds = _time_step(config, shape, device)
         evaluation = _time_evaluation(config, shape, device)
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -136,6 +137,9 @@ class Study:
         seeds: encoder seeds; the paper's four.
         cores: threads of a run on a CPU.
         gpus: GPUs of a run; 0 for a study made for a CPU.
+        by_rule: methods whose settings a rule chooses from other runs, with the rule in words;
+            such a method has no settings as long as the rule has not chosen.
+        added: methods that were added after the study's first run; tables say so.
     """
 
     name: str
@@ -147,6 +151,8 @@ class Study:
     seeds: tuple[int, ...] = SEEDS
     cores: int = 1
     gpus: int = 0
+    by_rule: Mapping[str, str] = field(default_factory=dict)
+    added: tuple[str, ...] = ()
     #: What its records are filed under.
     experiment: ClassVar[str] = EXPERIMENT
 
@@ -154,6 +160,30 @@ class Study:
         for name in itertools.chain.from_iterable(self.compare):
             if name not in self.methods:
                 raise ConfigError(f"study {self.name} compares {name!r}, which is no method of it")
+
+    def definition(self) -> str:
+        """What is fixed before the first run, as canonical JSON.
+
+        Question, profile's settings, seeds, methods, their order and comparisons. Methods in
+        ``added`` have no part in it, and of those in ``by_rule`` it holds the rule.
+        """
+        first = self.runs()[0].config.canonical()
+        own = {"seed", "loss", "temperature", "tail", "ablation"}
+        methods = {
+            name: self.by_rule.get(name, [s.label for s in settings])
+            for name, settings in self.methods.items()
+            if name not in self.added
+        }
+        compared = [pair for pair in self.compare if not set(pair) & set(self.added)]
+        content = {
+            "name": self.name,
+            "question": self.question,
+            "common": {name: value for name, value in first.items() if name not in own},
+            "seeds": list(self.seeds),
+            "methods": [[name, value] for name, value in methods.items()],
+            "compare": [list(pair) for pair in compared],
+        }
+        return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
     def all_settings(self) -> list[Setting]:
         """Every setting once, by label; those of the first method first."""

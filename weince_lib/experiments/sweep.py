@@ -3,28 +3,38 @@
     python -m weince_lib.experiments.sweep run STUDY KEY
     python -m weince_lib.experiments.sweep collect STUDY [--partial]
     python -m weince_lib.experiments.sweep evidence STUDY [--seed N ...] [--device DEVICE]
+    python -m weince_lib.experiments.sweep work STUDY [STUDY ...] [--hours H]
+    python -m weince_lib.experiments.sweep register STUDY
+    python -m weince_lib.experiments.sweep choose cpu-cifar
 
 The pipeline (``sweep.smk``) calls the first for every run and the second when all are there. A run
 that exists is found, not repeated; one that was cut off continues from its checkpoint. The third
 measures the tails of a sentence study's finished encoders along their training; ``collect`` then
-adds what it found to the table.
+adds what it found to the table. ``work`` makes the runs of studies one after the other and keeps
+their tables up to date; several workers share the runs. ``register`` fixes a study's definition
+before its first run. ``choose`` writes which temperatures the screening's validation chooses.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+from filelock import FileLock, Timeout
 
 from .. import files
 from ..vision import Execution
+from ..vision.datasets import cifar10_jpeg
 from ..vision.stopping import sigterm_interrupts
-from . import collect, paths, record_lines, store
+from . import collect, grid_cifar, paths, record_lines, registered, store
 from .config import ConfigError, VisionConfig
+from .fastest import layouts
 from .grid import Run, Study, study
 from .store import Record, RecordError
 from .text_config import TextConfig
@@ -55,11 +65,12 @@ class State:
 def execution(config: VisionConfig) -> Execution:
     """How a study carries out a run.
 
-    Channels last on a CPU too where the small ResNet's layers are multiples of 16 channels: 1.7
-    times as fast at 16. With narrower ones torch 2.14 was seen to corrupt memory there.
+    A run whose precision is ``"fastest"`` chooses its memory format by itself, see
+    :mod:`.fastest`. The small ResNet is trained with ``channels_last`` on a CPU too where that is
+    safe: it made a step 1.7 times as fast at width 16.
     """
-    wide = config.width > 0 and config.width % 16 == 0
-    return Execution(channels_last=True if wide else None)
+    small = config.precision != "fastest" and config.width > 0
+    return Execution(channels_last=True if small and True in layouts(config) else None)
 
 
 def folder(name: str) -> Path:
@@ -94,7 +105,10 @@ def run_one(name: str, key: str) -> Record:
         Exception: whatever stopped the run, after its reason has been noted.
     """
     chosen = study(name)
+    registered.check(chosen)
     run = chosen.run(key)
+    if not isinstance(run.config, TextConfig) and run.config.dataset == cifar10_jpeg.NAME:
+        cifar10_jpeg.check(paths.data() / cifar10_jpeg.FOLDER)
     try:
         if isinstance(run.config, TextConfig):
             from .text import run_text  # its packages are needed by these runs only
@@ -112,6 +126,61 @@ def run_one(name: str, key: str) -> Record:
         mark(name, key), f"{run.setting}, seed {run.seed}: {chosen.experiment}/{key}\n"
     )
     return record
+
+
+def work(names: Sequence[str], hours: float = math.inf) -> int:
+    """Make the missing runs of studies one after the other, and keep their tables up to date.
+
+    Several workers, on one machine, may work on the same studies: a run that another worker has
+    begun is left to it. A run that fails is noted and the next one is begun.
+
+    Args:
+        names: of the studies, in the order in which their runs are made.
+        hours: no further run is begun after so many.
+
+    Returns:
+        The number of runs that failed.
+    """
+    end = time.monotonic() + 3600 * hours
+    failed = 0
+    for name in names:
+        chosen = study(name)
+        registered.check(chosen)
+        for run in chosen.runs():
+            if time.monotonic() > end:
+                return failed
+            held = FileLock(folder(name) / f"{run.key}.worker")
+            folder(name).mkdir(parents=True, exist_ok=True)
+            if _state(chosen, run).stage == "done":
+                continue
+            try:
+                with held.acquire(blocking=False):
+                    run_one(name, run.key)
+            except Timeout:
+                continue
+            except Exception as error:  # the other runs do not depend on this one
+                failed += 1
+                sys.stderr.write(f"{run.setting}, seed {run.seed}: {error}\n")
+                continue
+            with files.locked(folder(name) / "table.lock"):
+                collect_study(chosen, partial=True)
+    return failed
+
+
+def choose() -> Path:
+    """Write which temperature the screening's validation chooses for each loss.
+
+    Raises:
+        ValueError: if runs of the screening are missing.
+    """
+    found = grid_cifar.chosen(load_study(grid_cifar.SCREENING.name))
+    target = paths.results() / "studies" / grid_cifar.CHOSEN_FILE
+    lines = [f"{loss} = {tau!r}" for loss, tau in found.items()]
+    head = (
+        "# Temperatures that validation chooses (`sweep choose cpu-cifar`); not edited by hand.\n"
+    )
+    files.write_text(target, head + "\n".join(lines) + "\n")
+    return target
 
 
 def states(chosen: Study) -> list[State]:
@@ -275,15 +344,21 @@ def main(words: list[str] | None = None) -> int:
         "run": "make one run of a study",
         "collect": "write a study's table",
         "evidence": "measure the tails of a sentence study's encoders along training",
+        "work": "make the missing runs of studies one after the other",
+        "register": "fix a study's definition before its first run",
+        "choose": "write which temperatures the screening's validation chooses",
     }
     for name, text in helps.items():
         command = commands.add_parser(name, help=text, description=text)
-        command.add_argument("study", help="its name, as in `weince plan`")
-        if name == "run":
+        many = "+" if name == "work" else None
+        command.add_argument("study", nargs=many, help="its name, as in `weince plan`")
+        if name == "work":
+            command.add_argument("--hours", type=float, default=math.inf, help="begin none after")
+        elif name == "run":
             command.add_argument("key", help="of the run")
         elif name == "collect":
             command.add_argument("--partial", action="store_true", help="although runs are missing")
-        else:
+        elif name == "evidence":
             command.add_argument("--seed", type=int, nargs="+", default=(), help="only these")
             command.add_argument("--device", help="default: CUDA if there is one, else the CPU")
     given = parser.parse_args(words)
@@ -293,10 +368,18 @@ def main(words: list[str] | None = None) -> int:
                 run_one(given.study, given.key)
             elif given.command == "collect":
                 collect_study(study(given.study), partial=given.partial)
+            elif given.command == "work":
+                return min(1, work(given.study, given.hours))
+            elif given.command == "register":
+                registered.register(study(given.study))
+            elif given.command == "choose":
+                if given.study != grid_cifar.SCREENING.name:
+                    raise ConfigError(f"study {given.study} chooses nothing; cpu-cifar does")
+                sys.stdout.write(f"{choose()}\n")
             else:
                 for run in measure_study(given.study, given.seed, given.device):
                     sys.stderr.write(f"not finished, left out: {run.setting}, seed {run.seed}\n")
-    except (ConfigError, FileNotFoundError, ConnectionError, ImportError, RecordError) as error:
+    except (ConfigError, OSError, ImportError, RecordError, ValueError) as error:
         sys.stderr.write(f"Error: {error}\n")
         return 1
     except KeyboardInterrupt as stopped:

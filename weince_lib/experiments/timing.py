@@ -55,7 +55,6 @@ class TrainingStep:
         execution = execution or Execution()
         self.config, self.device = config, device
         self.images = images[: config.batch_size].to(device)
-        self.layout = execution.layout(device)
         self.model = build_simclr(
             config.encoder,
             channels=images.shape[1],
@@ -64,6 +63,7 @@ class TrainingStep:
             projection_dim=config.projection_dim,
             seed=config.seed,
         ).to(device)
+        self.layout = execution.layout(device, self.model)
         self.model.to(memory_format=self.layout).train()
         self.forward: nn.Module = self.model
         if execution.compile:

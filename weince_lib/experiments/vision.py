@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import time
 from contextlib import ExitStack
@@ -31,6 +32,7 @@ from ..vision.checkpoints import snapshot_path
 from ..vision.processes import World, current_world
 from . import paths, store
 from .config import VisionConfig, is_own, profile_defaults, profile_stamp
+from .fastest import StepForm, step_form
 from .loss_metrics import loss_metrics
 from .store import Record
 from .vision_metrics import check_evaluable, evaluate
@@ -62,11 +64,16 @@ def trains_on_labelled(config: VisionConfig) -> bool:
 
 
 def load_images(config: VisionConfig, split: str, limit: int = 0) -> ImageSet:
-    """A split of the run's data set; relative folders start at the companion's root."""
+    """A split of the run's data set.
+
+    Relative folders start at the companion's root; ``data/...`` lies in the data folder, wherever
+    that is.
+    """
     name, root = config.dataset, paths.data()
     kind, _, folder = name.partition(":")
     if folder:
-        name = f"{kind}:{paths.root() / folder}"
+        inside = folder.removeprefix("data/")
+        name = f"{kind}:{paths.root() / folder if inside == folder else root / inside}"
     return load(name, split, root=root, limit=limit, image_size=config.image_size)
 
 
@@ -125,7 +132,9 @@ def models_along_training(config: VisionConfig, images: ImageSet) -> dict[int, S
     if missing:
         with files.locked(checkpoint.parent / ".lock"), TemporaryDirectory() as folder:
             again = Path(folder) / checkpoint.name
-            _train(config, build_model(config, images), images, again, epochs=max(missing))
+            form = step_form(config, images.images, torch.device("cpu"), checkpoint.parent)
+            fresh = build_model(config, images)
+            _train(config, fresh, images, again, form, epochs=max(missing))
             for epoch in missing:
                 with files.replacing(snapshot_path(checkpoint, epoch)) as aside:
                     shutil.copy(snapshot_path(again, epoch), aside)
@@ -213,8 +222,16 @@ def _train_and_evaluate(
         begun.rename(folder / CHECKPOINT)  # files are told apart by their content
     world.wait()
     loss = config.build_loss()
+    form = step_form(config, train_set.images, device, folder, world)
     history = _train(
-        config, model, train_set, folder / CHECKPOINT, loss, device=device, execution=execution
+        config,
+        model,
+        train_set,
+        folder / CHECKPOINT,
+        form,
+        loss,
+        device=device,
+        execution=form.apply(execution),
     )
     if not world.first:
         return None
@@ -234,6 +251,7 @@ def _train_and_evaluate(
                 "test": test_set.content_hash(),
             },
             "history": history,
+            **({"step_form": dataclasses.asdict(form)} if form.machine else {}),
         },
     )
 
@@ -243,13 +261,14 @@ def _train(
     model: SimCLR,
     images: ImageSet,
     checkpoint: Path,
+    form: StepForm,
     loss: InfoNCELoss | WEINCELoss | AblationLoss | None = None,
     *,
     epochs: int = 0,
     device: torch.device | str | None = None,
     execution: Execution | None = None,
 ) -> list[dict[str, float]]:
-    """Train the run's model, or only the first so many of its epochs.
+    """Train the run's model, or only the first so many of its epochs, with steps of a form.
 
     A loss that was passed has the state that training leaves it in.
     """
@@ -267,12 +286,12 @@ def _train(
             learning_rate=config.learning_rate,
             weight_decay=config.weight_decay,
             seed=config.seed,
-            precision=config.precision,
+            precision=form.precision,
         ),
         checkpoint=checkpoint,
         fingerprint=config.canonical() | {"data": images.content_hash()},
         device=device or ("cuda" if torch.cuda.is_available() else "cpu"),
         # 1, 2, 4, ... of the whole run, so that a shorter one keeps its last epoch too.
         snapshots=snapshot_epochs(config.epochs),
-        execution=execution,
+        execution=form.apply(execution),
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 #: Share of an accelerator's free memory that images may take; the rest is for the training.
@@ -21,8 +22,9 @@ class Execution:
         compile: run model and augmentation through ``torch.compile``: fewer and larger kernels,
             after a minute of compiling. Off by default; it needs a compiler on the machine.
         channels_last: keep weights and activations in the layout that tensor cores take. ``None``:
-            on a CUDA device only. On a CPU the plain layout repeats older runs of the same
-            machine and build to the bit, and torch 2.14 has been seen to corrupt memory there with layers of four channels.
+            on a CUDA device only; on a CPU the plain layout repeats older runs of the same machine
+            and build to the bit. A model for which it is not safe keeps the plain layout, see
+            :func:`channels_last_is_safe`.
         resident: keep all images on the device, so that an epoch copies nothing there. ``None``: if
             they take no more than half of the device's free memory; otherwise worker processes
             read the batches ahead.
@@ -46,9 +48,23 @@ class Execution:
         if not self.save_minutes > 0:
             raise ValueError(f"save_minutes must be positive, got {self.save_minutes}")
 
-    def layout(self, device: torch.device) -> torch.memory_format:
-        """The memory format of weights and views."""
+    def layout(self, device: torch.device, model: nn.Module) -> torch.memory_format:
+        """The memory format of weights and views.
+
+        Args:
+            device: where the model is trained.
+            model: on a CPU it keeps the plain layout, with a warning, if the other is not safe
+                for it. The results are the same up to rounding, so the run need not stop.
+        """
         last = device.type == "cuda" if self.channels_last is None else self.channels_last
+        if last and device.type == "cpu" and not channels_last_is_safe(model):
+            warnings.warn(
+                "channels_last=True is not used: on a CPU torch may corrupt memory with it in a "
+                f"strided 1x1 convolution of fewer than {SAFE_CHANNELS} input channels, and this "
+                "model has one; use a wider model, or channels_last=False, which this run has now",
+                stacklevel=2,
+            )
+            last = False
         return torch.channels_last if last else torch.contiguous_format
 
     def keeps_resident(self, images: Tensor, device: torch.device) -> bool:
@@ -106,3 +122,35 @@ class Batches:
         )
         for batch in loader:
             yield batch.to(self.device, non_blocking=pinned)
+
+
+#: A strided 1x1 convolution of fewer input channels than this is not safe with channels last.
+#: Sixteen float32 numbers fill a register of AVX-512; with AVX2 eight would do.
+SAFE_CHANNELS = 16
+
+
+def channels_last_is_safe(model: nn.Module) -> bool:
+    """Whether a model can be trained on a CPU with ``channels_last``.
+
+    It is not if the model has a 1x1 convolution with a stride, such as a residual shortcut, and
+    fewer than 16 input channels. For its weight gradient oneDNN, which torch calls, copies every
+    second pixel into a buffer of ``pixels * channels`` numbers, but moves on by a whole block of
+    channels (8 with AVX2, 16 with AVX-512) per pixel. With fewer channels it writes behind the
+    buffer: the process crashes, hangs, or gets wrong gradients
+    (https://github.com/uxlfoundation/oneDNN/issues/6035). Torch 2.14.1 with oneDNN 3.12.0 does.
+    Its smallest shapes are (batch, channels, height, width) = (2, 4, 6, 6) with AVX2 and
+    (2, 4, 64, 64) with AVX-512, for 8 output channels and stride 2. Stride 1, larger kernels and
+    the plain layout take other code.
+
+    The rule asks for 16 channels on every processor, so that it does not depend on the machine.
+
+    Args:
+        model: any module; only its ``Conv2d`` layers count.
+    """
+    return not any(
+        isinstance(layer, nn.Conv2d)
+        and layer.kernel_size == (1, 1)
+        and max(layer.stride) > 1
+        and layer.in_channels < SAFE_CHANNELS
+        for layer in model.modules()
+    )

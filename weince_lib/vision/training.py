@@ -191,7 +191,7 @@ class _Run:
             self.device = torch.device("cuda", torch.cuda.current_device())
         self.ahead = runs_ahead(self.device)
         self.steps = len(images) // settings.batch_size
-        self.layout = self.execution.layout(self.device)
+        self.layout = self.execution.layout(self.device, model)
         model.to(self.device).to(memory_format=self.layout).train()
         loss.to(self.device)
         self.optimizer = adam(

@@ -1,0 +1,142 @@
+"""The model with seeds as blocks, against statsmodels, scipy and its own assumptions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+from scipy import stats
+
+from weince_lib.evaluation import critical, fit_blocks
+
+NAMES = ("a", "b", "c", "d")
+
+
+def drawn(seeds=6, missing=(), seed=0):
+    """Values of four settings with seed effects; ``missing`` lists (setting, seed) to leave out."""
+    draw = np.random.default_rng(seed)
+    shift = 3.0 * draw.normal(size=seeds)
+    return {
+        name: {
+            s: 80.0 + k + shift[s] + 0.4 * draw.normal()
+            for s in range(seeds)
+            if (name, s) not in missing
+        }
+        for k, name in enumerate(NAMES)
+    }
+
+
+@pytest.mark.parametrize("missing", [(), (("a", 0), ("b", 3), ("d", 3), ("c", 5))])
+def test_contrasts_are_those_of_least_squares_with_dummies(missing):
+    values = drawn(missing=missing)
+    rows = [(n, s, y) for n, own in values.items() for s, y in own.items()]
+    frame = pd.DataFrame(rows, columns=["setting", "seed", "y"])
+    fitted = smf.ols("y ~ C(setting) + C(seed)", frame).fit()
+    model = fit_blocks(values)
+    assert model.df == fitted.df_resid
+    assert model.deviation == pytest.approx(math.sqrt(fitted.scale))
+    for name in ("b", "c", "d"):
+        term = f"C(setting)[T.{name}]"
+        found = model.contrast(name, "a")
+        assert found.mean == pytest.approx(fitted.params[term])
+        assert found.error == pytest.approx(fitted.bse[term])
+        assert found.p_value() == pytest.approx(fitted.pvalues[term])
+        assert found.interval() == pytest.approx(tuple(fitted.conf_int().loc[term]))
+    assert model.contrast("b", "c").mean == pytest.approx(-model.contrast("c", "b").mean)
+
+
+def test_two_settings_give_the_paired_t_test():
+    values = {name: drawn()[name] for name in ("a", "b")}
+    model = fit_blocks(values)
+    a, b = (list(own.values()) for own in values.values())
+    expected = stats.ttest_rel(a, b)
+    for found in (model.contrast("a", "b"), model.paired("a", "b")):
+        assert found.p_value() == pytest.approx(expected.pvalue)
+        assert found.interval() == pytest.approx(tuple(expected.confidence_interval()))
+        assert (found.df, found.seeds) == (5, 6)
+
+
+def test_a_seed_with_one_setting_alone_changes_nothing():
+    values = drawn()
+    more = {name: dict(own) for name, own in values.items()} | {"a": {**values["a"], 99: 12.0}}
+    before, after = fit_blocks(values), fit_blocks(more)
+    assert after.df == before.df
+    found, expected = after.contrast("a", "b"), before.contrast("a", "b")
+    assert (found.mean, found.error) == pytest.approx((expected.mean, expected.error))
+    assert found.seeds == 6
+
+
+def test_bonferroni_is_just_above_dunnetts_exact_adjustment():
+    # Dunnett's data are one way: seeds without an effect, and the model's error is replaced.
+    draw = np.random.default_rng(3)
+    control, *others = (draw.normal(shift, 1.0, size=10) for shift in (0, 0.9, 1.2, 0.2))
+    exact = stats.dunnett(*others, control=control, rng=np.random.default_rng(0))
+    pooled = math.sqrt(np.mean([np.var(x, ddof=1) for x in (control, *others)]) * 2 / 10)
+    for value, p in zip(exact.statistic, exact.pvalue, strict=True):
+        ours = min(1.0, 3 * 2 * stats.t.sf(abs(value), 36))
+        assert p < ours + 1e-3
+        assert ours < 1.25 * p or p > 0.2
+    interval = exact.confidence_interval(0.95)
+    half = (interval.high[0] - interval.low[0]) / 2
+    assert 1.0 < critical(36, tests=3) * pooled / half < 1.03
+
+
+def test_bartletts_test_finds_unequal_spread_and_keeps_its_level():
+    def p_values(deviations, seeds, studies):
+        draw = np.random.default_rng(5)
+        found = []
+        for _ in range(studies):
+            y = draw.normal(size=(seeds, 1)) + draw.normal(size=(seeds, 6)) * deviations
+            values = {str(k): dict(enumerate(column)) for k, column in enumerate(y.T)}
+            found.append(fit_blocks(values).equal_variance_p)
+        return np.array(found)
+
+    studies = 500  # a share near 0.05 has a standard error of 0.01
+    assert 0.02 <= (p_values(np.ones(6), 8, studies) < 0.05).mean() <= 0.08
+    unequal = np.array([1, 1, 1, 1, 1, 4.0])
+    assert (p_values(unequal, 8, 100) < 0.05).mean() > 0.8
+
+
+def test_settings_with_two_seeds_are_left_out_of_the_variance_test():
+    values = drawn(seeds=5)
+    straggler = values | {"late": {0: 80.0, 1: 81.0}}
+    assert not math.isnan(fit_blocks(straggler).equal_variance_p)
+    short = {name: {s: own[s] for s in (0, 1)} for name, own in values.items()}
+    assert math.isnan(fit_blocks(short).equal_variance_p)
+
+
+def test_one_seed_and_equal_values_have_no_error():
+    one = fit_blocks({name: {7: float(k)} for k, name in enumerate(NAMES)})
+    assert (one.df, one.contrast("c", "a").mean) == (0, pytest.approx(2.0))
+    assert math.isnan(one.deviation)
+    assert math.isnan(one.paired("c", "a").error)
+    same = fit_blocks({name: {s: 79.1 + 0.1 * s for s in range(4)} for name in NAMES})
+    assert same.deviation == 0.0
+    assert same.paired("a", "b").error == 0.0
+    assert math.isnan(same.contrast("a", "b").p_value())
+    flat = drawn() | {"flat": dict.fromkeys(range(6), 80.0)}
+    assert 0.0 <= fit_blocks(flat).equal_variance_p <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "no values"),
+        ({"a": {}}, "'a' has no values"),
+        ({"a": {7: math.nan}}, "'a', seed 7"),
+    ],
+)
+def test_values_that_cannot_be_fitted_are_named(values, words):
+    with pytest.raises(ValueError, match=words):
+        fit_blocks(values)
+
+
+def test_contrasts_need_known_settings_with_a_shared_seed():
+    model = fit_blocks({"a": {1: 1.0, 2: 2.0}, "b": {3: 1.0, 4: 3.0}, "c": {1: 1.0, 3: 2.0}})
+    with pytest.raises(ValueError, match="'a' and 'b' have no seed"):
+        model.contrast("a", "b")
+    with pytest.raises(ValueError, match="no setting 'x'"):
+        model.paired("x", "a")

@@ -1,0 +1,108 @@
+"""CIFAR-10 as JPEG files in an archive: 60,000 lossy copies of its images.
+
+A copy loses detail, so results on it are not comparable with CIFAR-10's to the last digit, and are
+shown as "CIFAR-10 (JPEG)". The archive holds ``train/CLASS/NNNN.jpg`` (50,000 images) and
+``test/CLASS/NNNN.jpg`` (10,000), 32x32 pixels, colour.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tarfile
+import zlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+#: Name of the folder below the data folder, and of the data set in a config.
+FOLDER = "cifar10-jpeg"
+NAME = f"imagefolder:data/{FOLDER}"
+#: SHA-256 of the archive.
+ARCHIVE_SHA256 = "0bfcb68717a0ecb0d51ed61034906a773d48d424d94b766a46d7d1c55702a4d9"
+#: SHA-256 of the sorted list of file names and sizes, see :func:`listing`.
+LISTING_SHA256 = "229a0fa4ea6e6e0079093c0e959b0018c2374272cd3f844f3232804e9ab0c6a6"
+#: Files of each split.
+COUNTS = {"train": 50_000, "test": 10_000}
+
+
+def unpack(archive: Path, data: Path) -> Path:
+    """Unpack the archive below the data folder, whole or not at all.
+
+    Args:
+        archive: the ``.tar.gz`` file.
+        data: the data folder; the images go to its folder ``cifar10-jpeg``.
+
+    Returns:
+        The folder of the images. One that is there already is checked and kept.
+
+    Raises:
+        FileNotFoundError: if there is no such archive.
+        ValueError: for an archive with another hash, or a folder that is there and not whole.
+    """
+    target = data / FOLDER
+    if target.exists():
+        check(target)
+        return target
+    if not archive.is_file():
+        raise FileNotFoundError(f"{archive}: no such archive of CIFAR-10 (JPEG)")
+    with archive.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != ARCHIVE_SHA256:
+        raise ValueError(
+            f"{archive}: SHA-256 is {found}, that of CIFAR-10 (JPEG) is {ARCHIVE_SHA256}; "
+            "copy the archive again"
+        )
+    data.mkdir(parents=True, exist_ok=True)
+    # Aside first: a folder that is unpacked in half would be taken for a smaller data set.
+    with TemporaryDirectory(dir=data) as folder:
+        aside = Path(folder) / "whole"
+        try:
+            with tarfile.open(archive) as opened:
+                opened.extractall(aside, filter="data")
+        except (tarfile.TarError, EOFError, zlib.error) as error:
+            raise ValueError(f"{archive}: not a whole tar archive ({error})") from error
+        check(aside)
+        aside.rename(target)
+    return target
+
+
+def check(folder: Path) -> None:
+    """Make sure that a folder holds every file of the archive.
+
+    Names and sizes of all files are compared, which takes less than a second; their bytes were
+    compared when the archive was unpacked.
+
+    Raises:
+        FileNotFoundError: if the folder is missing, with the command that makes it.
+        ValueError: if files are missing or have other sizes, with the same command.
+    """
+    again = "weince data unpack ARCHIVE"
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"CIFAR-10 (JPEG) is not at {folder}; unpack its archive there: {again}"
+        )
+    names = listing(folder)
+    for split, count in COUNTS.items():
+        have = sum(name.startswith(f"{split}/") for name in names)
+        if have != count:
+            raise ValueError(
+                f"{folder}: {have:,} files in {split}/, CIFAR-10 (JPEG) has {count:,}; "
+                f"remove the folder and unpack the archive again: {again}"
+            )
+    found = hashlib.sha256("\n".join(names).encode()).hexdigest()
+    if found != LISTING_SHA256:
+        raise ValueError(
+            f"{folder}: names or sizes of files are not those of CIFAR-10 (JPEG); "
+            f"remove the folder and unpack the archive again: {again}"
+        )
+
+
+def listing(folder: Path) -> list[str]:
+    """``"SPLIT/CLASS/FILE SIZE"`` of every image, sorted."""
+    found = []
+    for split in COUNTS:
+        for parent, _, files in os.walk(folder / split):
+            for file in files:
+                path = Path(parent, file)
+                found.append(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}")
+    return sorted(found)
