@@ -11,15 +11,32 @@ SNAKEMAKE := PATH="$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) --quiet rule
 OURS := $(CURDIR)/runs/reproduce
 # Notebook regression makes its own runs, so that it tests training and not what lies in runs/.
 TESTED := $(CURDIR)/runs/test
+PYTEST := $(BIN)/python -m pytest -q -n $(CORES) --dist loadscope
+REGRESSION := WEINCE_RUNS=$(TESTED) WEINCE_FIGURES=$(TESTED)/figures $(PYTEST) \
+	-p tests.notebooks.regression --nbval --nbval-current-env --nbval-cell-timeout 900
+
+# Other machines as `make test-elsewhere` imitates them: without AVX-512, with the oldest kernels of
+# oneDNN (convolutions and linear layers), and with two threads, which add in another order.
+ELSEWHERE := avx2 sse41 threads
+AS_avx2 := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell OMP_NUM_THREADS=1
+AS_sse41 := ONEDNN_MAX_CPU_ISA=SSE41 OMP_NUM_THREADS=1
+AS_threads := OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
+# Tests whose numbers come from floating point; all others handle files, text, pages and processes.
+NUMERIC := $(addprefix tests/,choice diagnostics evaluation evt integrations losses text vision)
+# Notebooks that read encoders, and those that run networks at all: oneDNN does nothing in others.
+ENCODERS := $(wildcard notebooks/05* notebooks/08* notebooks/09* notebooks/10*)
+NOTEBOOKS_avx2 := notebooks
+NOTEBOOKS_sse41 := $(ENCODERS) $(wildcard notebooks/06* notebooks/07*)
+NOTEBOOKS_threads := $(NOTEBOOKS_sse41)
 
 # Notebooks that read the collected table and write no records.
 READERS := 00_overview 11_tables
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test lint notebooks paper lab site lock clean
+.PHONY: help reproduce test test-elsewhere test-encoders lint notebooks paper lab site lock clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -37,10 +54,22 @@ reproduce: $(READY)  ## run the whole companion in the quick profile, then say w
 	@$(BIN)/weince findings --profile quick --claims $(OURS)/claims.txt
 
 test: lint  ## lint, unit tests, notebook regression and drift checks
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(CORES) --dist loadscope
+	OMP_NUM_THREADS=1 $(PYTEST)
 	rm -rf $(TESTED)
-	OMP_NUM_THREADS=1 WEINCE_RUNS=$(TESTED) WEINCE_FIGURES=$(TESTED)/figures $(BIN)/python -m pytest \
-		-q -n $(CORES) --dist loadscope --nbval --nbval-current-env --nbval-cell-timeout 900 notebooks
+	OMP_NUM_THREADS=1 $(REGRESSION) notebooks
+
+define elsewhere
+$(if $(NUMERIC),$(AS_$(1)) $(PYTEST) -m "not slow" $(NUMERIC))
+rm -rf $(TESTED)
+$(AS_$(1)) $(REGRESSION) $(NOTEBOOKS_$(1))
+
+endef
+test-elsewhere: $(READY)  ## tests of numbers and notebooks, as other processors round (not: files, pages, commands, slow)
+	$(foreach machine,$(ELSEWHERE),$(call elsewhere,$(machine)))
+
+# What continuous integration has time for.
+test-encoders: $(READY)  ## of these, the notebooks that read encoders as a processor without AVX-512 rounds
+	$(MAKE) test-elsewhere ELSEWHERE=avx2 NUMERIC= NOTEBOOKS_avx2="$(ENCODERS)"
 
 lint: $(READY)  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
@@ -33,6 +34,22 @@ class _Friendly(click.Group):
             FileNotFoundError,
         ) as error:
             raise click.ClickException(str(error)) from error
+
+
+@contextmanager
+def _stoppable(advice: str) -> Iterator[None]:
+    """End a long command at Ctrl-C or SIGTERM with one line of what to do next, and status 130.
+
+    SIGINT stays ignored where a script started the command in the background; SIGTERM stops it.
+    """
+    from .vision.stopping import sigterm_interrupts
+
+    try:
+        with sigterm_interrupts():
+            yield
+    except KeyboardInterrupt as stopped:
+        click.echo(f"stopped; {advice}", err=True)
+        raise click.exceptions.Exit(130) from stopped
 
 
 @click.group(cls=_Friendly, context_settings={"help_option_names": ["-h", "--help"]})
@@ -73,8 +90,10 @@ def run(
         timeout = notebooks.CELL_TIMEOUT if values.get("profile", "quick") == "quick" else 0
     limit = timeout if timeout > 0 else -1
     progress = sys.stderr.isatty()
+    advice = f"{name} was not written; training continues from its last checkpoint if run again"
     try:
-        target = notebooks.run(name, values, output=output, timeout=limit, progress=progress)
+        with _stoppable(advice):
+            target = notebooks.run(name, values, output=output, timeout=limit, progress=progress)
     except notebooks.FAILURES as error:
         raise click.ClickException(f"{name}: {notebooks.reason(error)}") from error
     click.echo(target)
@@ -93,7 +112,8 @@ def rebuild(headers: bool, only: Sequence[str]) -> None:
         return
     for name in [notebooks.source_path(n).stem for n in only] or notebooks.names():
         try:
-            click.echo(notebooks.execute_reference(name))
+            with _stoppable(f"{name} stays as it was; to go on: weince notebooks {name}"):
+                click.echo(notebooks.execute_reference(name))
         except notebooks.FAILURES as error:
             raise click.ClickException(f"{name}: {notebooks.reason(error)}") from error
 

@@ -19,6 +19,6 @@ def data_folder() -> Path:
 
 def _root() -> Path:
     if home := os.environ.get("WEINCE_HOME"):
-        return Path(home).absolute()
+        return Path(home).expanduser().absolute()
     checkout = Path(__file__).resolve().parents[1]
     return checkout if (checkout / "notebooks").is_dir() else Path.cwd()

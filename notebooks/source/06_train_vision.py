@@ -178,8 +178,12 @@ plt.show()
 # %% [markdown]
 # *The training loss falls, epoch by epoch. For WEINCE, two panels more: the mean blend weight $\lambda$ and
 # the median tail index $\hat\beta$ of a batch's anchors.*
+#
+# The numbers below are from this run alone. Another processor rounds sums differently, and training enlarges that until
+# the encoder is another one, as if from another seed: on digits, five ways of rounding gave linear probes and kNN up to
+# 1.7 points apart. This notebook's test therefore lets them move by 3.
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["band=3"]
 names = {
     "linear_accuracy": "linear probe",
     "recall_at_1": "R@1",
@@ -193,13 +197,13 @@ table = pd.DataFrame(
         for split in ("validation", "test")
     }
 )
-table.round(2).rename_axis(f"{LOSS_NAMES[config.label]}, %")
+table.round(1).rename_axis(f"{LOSS_NAMES[config.label]}, %")
 
 # %% [markdown]
 # `compare` names a second loss to train in the same way, from the same weights and on the same batches. One seed each:
 # a look, not a verdict. `"auto"` compares in the profile `colab` alone.
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["band=3"]
 records = {name: run_vision(each, profile=profile) for name, each in configs.items()}
 pd.DataFrame(
     {
@@ -208,7 +212,7 @@ pd.DataFrame(
         }
         for name, found in records.items()
     }
-).round(2).rename_axis("test, %")
+).round(1).rename_axis("test, %")
 
 # %% [markdown]
 # A sanity floor, not a claim: on digits, both losses must give features on which a linear probe is right in

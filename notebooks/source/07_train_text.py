@@ -177,8 +177,11 @@ plt.show()
 # %% [markdown]
 # *Dev score along training, one line a seed; the dot is the checkpoint that is kept. The last step may lie below
 # it.*
+#
+# So short a training hardly enlarges what processors round differently: five ways of rounding gave the same scores to
+# these two decimals. This notebook's test lets them move by 0.2.
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["band=0.2"]
 columns = {
     "start": ("sts_spearman_start", "test"),
     "best on dev: dev": ("sts_spearman", "validation"),

@@ -18,6 +18,7 @@ from weince_lib.experiments import (
     store,
 )
 from weince_lib.experiments.collect import COLUMNS, collect, records_of, rows
+from weince_lib.experiments.store import RecordError
 
 HEADER = (
     "experiment,key,dataset,encoder,loss,temperature,seed,metric,split,replicate,value,low,high"
@@ -205,6 +206,15 @@ def test_damaged_record_is_named_skipped_and_kept(content):
     assert str(bad.path) in done.skipped[0]
     assert "\n" not in done.skipped[0]
     assert bad.path.read_text() == content
+
+
+def test_damage_is_named_also_where_no_record_is_whole():
+    bad = save_record()
+    bad.path.write_text("{")
+    with pytest.raises(RecordError, match="table is unchanged") as caught:
+        collect(records_of("quick"), "quick")
+    assert str(bad.path) in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_record_that_is_not_there_is_named_and_skipped(tmp_path):

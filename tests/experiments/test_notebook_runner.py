@@ -1,6 +1,12 @@
 """Notebooks run in batch: checked first, and output whole or as it was."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import nbclient.exceptions
@@ -192,3 +198,108 @@ def test_a_real_run_from_another_folder(two_notebooks, tmp_path, monkeypatch):
     assert notebook.metadata.language_info.version == "3"
     assert str(tmp_path) not in target.read_text(encoding="utf-8")
     assert "papermill" not in json.dumps(notebook.metadata)
+
+
+@pytest.mark.parametrize("variable", notebooks.NOT_FOR_KERNELS)
+def test_kernels_do_not_take_over_what_would_spoil_a_notebook(
+    variable, two_notebooks, executed, monkeypatch
+):
+    seen = []
+    execute = papermill.execute_notebook
+
+    def watching(*words, **given):
+        seen.append(os.environ.get(variable))
+        return execute(*words, **given)
+
+    monkeypatch.setattr(papermill, "execute_notebook", watching)
+    monkeypatch.setenv(variable, "1")
+    notebooks.run("01_tiny")
+    assert seen == [None]
+    assert os.environ[variable] == "1"
+
+
+def test_a_failed_check_fails_although_asserts_are_off_elsewhere(two_notebooks, monkeypatch):
+    monkeypatch.setenv("PYTHONOPTIMIZE", "1")
+    with pytest.raises(papermill.PapermillExecutionError, match="count < 5"):
+        notebooks.run("01_tiny", {"count": 7})
+
+
+@pytest.mark.parametrize("renew", [notebooks.execute_reference, notebooks.refresh])
+def test_an_edit_in_the_notebook_alone_is_not_lost(renew, two_notebooks, executed):
+    target = notebooks.execute_reference("01_tiny")
+    notebook = nbformat.read(target, as_version=4)
+    notebook.cells[0].source += "\n\nA thought of mine."
+    nbformat.write(notebook, target)
+    with pytest.raises(NotebookError, match=r"A tiny notebook.*source/01_tiny\.py.*git checkout"):
+        renew("01_tiny")
+    assert "A thought of mine." in target.read_text(encoding="utf-8")
+
+
+def test_an_edit_in_the_source_is_taken_over(two_notebooks, executed):
+    target = notebooks.execute_reference("01_tiny")
+    source = notebooks.source_path("01_tiny")
+    text = source.read_text(encoding="utf-8")
+    source.write_text(text.replace("# # A tiny notebook", "# # A small notebook"), encoding="utf-8")
+    notebooks.refresh("01_tiny")
+    assert "A small notebook" in target.read_text(encoding="utf-8")
+    notebooks.execute_reference("01_tiny")
+    notebooks.refresh("01_tiny")
+
+
+#: Cells that say that they run, then wait as a long training does.
+WAITING = """\
+# %% tags=["parameters"]
+profile = "quick"
+
+# %%
+import pathlib, time
+
+pathlib.Path("running").touch()
+time.sleep(120)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", [False, True], ids=["at a terminal", "in a script"])
+def test_a_stopped_command_says_so_and_leaves_nothing_behind(two_notebooks, script):
+    """A script starts what it puts into the background with SIGINT ignored; SIGTERM stops it."""
+    source = two_notebooks / "notebooks" / "source" / "03_waiting.py"
+    source.write_text(WAITING, encoding="utf-8")
+    with started("run", "03_waiting", ignoring=script) as command:
+        wait_for(two_notebooks / "notebooks" / "running")
+        command.send_signal(signal.SIGINT)
+        if script:
+            with pytest.raises(subprocess.TimeoutExpired):
+                command.wait(timeout=2)
+            command.send_signal(signal.SIGTERM)
+        said = command.communicate(timeout=60)[1]
+    assert command.returncode == 130, said
+    assert said.startswith("stopped; 03_waiting was not written")
+    assert said.count("\n") == 1
+    assert list((paths.runs() / "notebooks").iterdir()) == []
+
+
+@contextmanager
+def started(*words, ignoring):
+    """A ``weince`` command with SIGINT ignored, or as at a terminal; killed if it is left over."""
+    handling = signal.SIG_IGN if ignoring else signal.SIG_DFL
+    program = "from weince_lib.cli import main; main()"
+    command = subprocess.Popen(
+        [sys.executable, "-c", program, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, handling),
+    )
+    try:
+        yield command
+    finally:
+        command.kill()
+        command.wait()
+
+
+def wait_for(path, seconds=120):
+    end = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} did not appear"
+        time.sleep(0.05)

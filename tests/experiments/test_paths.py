@@ -99,3 +99,26 @@ def test_a_drive_that_is_not_mounted_is_named_and_changes_nothing(companion, tmp
     assert str(tmp_path / "MyDrive") in str(caught.value)
     assert not (tmp_path / "MyDrive").exists()
     assert paths.runs() == companion / "before"
+
+
+@pytest.mark.parametrize("variable", NAMED)
+def test_an_empty_variable_is_one_that_is_not_set(variable, companion, monkeypatch):
+    before = NAMED[variable]()
+    monkeypatch.setenv(variable, "")
+    assert NAMED[variable]() == before != companion
+
+
+@pytest.mark.parametrize("variable", ["WEINCE_HOME", "WEINCE_DATA", *NAMED])
+def test_a_tilde_is_the_users_home(variable, companion, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(variable, "~/companion")
+    folder = {"WEINCE_HOME": paths.root, "WEINCE_DATA": paths.data, **NAMED}[variable]
+    assert folder() == companion
+
+
+@pytest.mark.parametrize("variable", NAMED)
+def test_a_file_in_a_folders_place_is_named(variable, companion, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(variable, str(tmp_path / "file"))
+    with pytest.raises(FileNotFoundError, match=f"{variable}.*file.*no folder"):
+        NAMED[variable]()

@@ -89,7 +89,7 @@ def test_models_along_training(run):
     assert found["end"] == pytest.approx(record.metric("sts_spearman_last", "test"))
     kept = models["middle"].state_dict()
     for path in record.folder.glob("step-*.safetensors"):
-        path.unlink()  # made again by training once more, to the bit on one thread
+        path.unlink()  # made again by training once more on the same machine, on one thread
     torch.set_num_threads(1)
     again = models_along_text(config, data)["middle"].state_dict()
     for name, value in kept.items():

@@ -1,6 +1,7 @@
 """Runs of a study one by one: found, resumed, failures noted, and collected."""
 
 import shutil
+import signal
 
 import pandas as pd
 import pytest
@@ -183,6 +184,25 @@ def test_a_worker_makes_what_is_missing_and_leaves_a_run_that_another_has(small,
     assert set(table["key"]) == {first.key, broken.key, last.key}
     assert sweep.work(["small"]) == 0
     assert set(sweep.load_study("small")["key"]) == {run.key for run in small.runs()}
+
+
+def test_a_study_in_the_background_of_a_script_is_stopped_by_sigterm(
+    small, monkeypatch, capsys, ctrl_c
+):
+    """A script starts it with SIGINT ignored: Ctrl-C leaves it alone, and no run has failed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def stopping(config, **_):
+        signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(sweep, "run_vision", stopping)
+    run = small.runs()[0]
+    assert sweep.main(["run", "small", run.key]) == sweep.STOPPED
+    assert sweep.main(["work", "small"]) == sweep.STOPPED
+    assert capsys.readouterr().err == 2 * "stopped; run again to continue\n"
+    assert not sweep.failure("small", run.key).exists()
 
 
 def test_a_worker_goes_on_after_a_run_that_fails(small, monkeypatch, capsys):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -132,6 +133,12 @@ def test_what_stops_a_run_is_one_line(raised, status, told, monkeypatch, capsys)
     monkeypatch.setattr(text, "run_text", stopped)
     assert text.main(WORDS) == status
     assert capsys.readouterr() == ("", told)
+
+
+def test_sigterm_ends_a_run_as_ctrl_c_does(monkeypatch, capsys):
+    monkeypatch.setattr(text, "run_text", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+    assert text.main(WORDS) == 130
+    assert capsys.readouterr() == ("", "stopped; run again to continue\n")
 
 
 def test_arguments_explain_themselves(capsys):

@@ -115,6 +115,7 @@ def test_history_has_each_evaluation_and_the_tail():
     assert "lam" not in train("infonce")[1][0]
 
 
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("stop", [1, 4, 5])
 def test_stopped_and_resumed_is_the_run_that_was_not(tmp_path, monkeypatch, stop):
     whole, history = train("weince", checkpoint=tmp_path / "whole" / "c.safetensors")

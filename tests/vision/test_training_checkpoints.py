@@ -1,4 +1,4 @@
-"""Checkpoints: resumed to the bit, and refused with one clear line."""
+"""Checkpoints: resumed to the bit on one machine, and refused with one clear line."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -160,41 +161,43 @@ train_until_killed(Path({str(path)!r}), {2 * STEPS + 1})
     assert_identical(history, uninterrupted["history"])
 
 
-@pytest.fixture
+@contextmanager
 def full_disk() -> Iterator[Callable[[int], None]]:
-    """Call it to let files grow to so many bytes and no further, as on a full disk."""
+    """Call it to let files grow to so many bytes and no further, as on a full disk.
+
+    The limit is lifted before pytest reports the test: its own output may be a file.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_full_disk_leaves_the_last_good_checkpoint(
-    tmp_path: Path, full_disk: Callable[[int], None], uninterrupted: dict[str, Any]
+    tmp_path: Path, uninterrupted: dict[str, Any]
 ) -> None:
     path, steps = tmp_path / NAME, itertools.count(1)
+    with full_disk() as limit, pytest.raises(CheckpointError) as error:
 
-    def filling(batch: Tensor, generator: torch.Generator) -> Views:
-        if next(steps) == 2 * STEPS + 1:
-            full_disk(path.stat().st_size // 2)
-        return TwoViewAugment()(batch, generator)
+        def filling(batch: Tensor, generator: torch.Generator) -> Views:
+            if next(steps) == 2 * STEPS + 1:
+                limit(path.stat().st_size // 2)
+            return TwoViewAugment()(batch, generator)
 
-    with pytest.raises(CheckpointError) as error:
         run("weince", checkpoint=path, augment=filling)
     assert "\n" not in str(error.value)
     for words in (str(path), "could not be written", "last good one is still there", "Make room"):
         assert words in str(error.value)
     assert [p.name for p in tmp_path.iterdir()] == [NAME]
     assert len(load_checkpoint(path)["history"]) == 2
-    full_disk(resource.getrlimit(resource.RLIMIT_FSIZE)[1])
     run("weince", checkpoint=path)
     assert_identical(load_checkpoint(path), uninterrupted)
 
 
-def test_a_disk_that_was_full_from_the_start(
-    tmp_path: Path, full_disk: Callable[[int], None]
-) -> None:
-    full_disk(100)
-    with pytest.raises(CheckpointError, match="none was written before"):
+def test_a_disk_that_was_full_from_the_start(tmp_path: Path) -> None:
+    with full_disk() as limit, pytest.raises(CheckpointError, match="none was written before"):
+        limit(100)
         run(checkpoint=tmp_path / NAME, epochs=1)
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""Signals stop training cleanly; from any step it continues to the same bits."""
+"""Signals stop training cleanly; from any step it continues to the bits of this machine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ from weince_lib.vision import (
     load_checkpoint,
     train,
 )
-from weince_lib.vision.stopping import stop_requests
+from weince_lib.vision.stopping import sigterm_interrupts, stop_requests
+
+pytestmark = pytest.mark.usefixtures("ctrl_c")
 
 NAME = "checkpoint.safetensors"
 LAST = EPOCHS * STEPS - 1
@@ -141,6 +143,32 @@ def test_without_a_checkpoint_a_signal_does_what_it_did() -> None:
     with pytest.raises(KeyboardInterrupt) as caught:
         run(augment=interrupting(1))
     assert not isinstance(caught.value, TrainingInterrupted)
+
+
+def test_what_a_script_had_ignored_stays_ignored(
+    tmp_path: Path, uninterrupted: dict[str, Any]
+) -> None:
+    """As ``command &`` in a script: Ctrl-C there means the script; SIGTERM still stops cleanly."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    run("weince", checkpoint=tmp_path / "ignored" / NAME, augment=interrupting(1))
+    assert_identical(load_checkpoint(tmp_path / "ignored" / NAME), uninterrupted)
+    with pytest.raises(TrainingInterrupted, match=f"1 of {EPOCHS} epochs"):
+        stop = interrupting(STEPS, signal.SIGTERM)
+        run("weince", checkpoint=tmp_path / NAME, augment=stop)
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_commands_end_at_sigterm_as_at_ctrl_c() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), sigterm_interrupts():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_training_within_a_command_stops_cleanly_at_sigterm(tmp_path: Path) -> None:
+    with pytest.raises(TrainingInterrupted), sigterm_interrupts():
+        run("weince", checkpoint=tmp_path / NAME, augment=interrupting(1, signal.SIGTERM))
+    assert (tmp_path / NAME).exists()
 
 
 def test_other_threads_leave_signals_alone() -> None:

@@ -134,8 +134,9 @@ def collect(records: Iterable[Path], profile: str, *, keep: bool = False) -> Col
         What was written, and the files that were skipped because they are damaged.
 
     Raises:
-        FileNotFoundError: if there is not one readable record; the table stays as it is.
-        RecordError: if the file of lines, as it was, is damaged; the table stays as it is.
+        FileNotFoundError: if there is not one record; the table stays as it is.
+        RecordError: if all records are damaged, or the file of lines, as it was, is; the table
+            stays as it is.
     """
     done = Collected()
     table: list[dict[str, Any]] = []
@@ -149,6 +150,11 @@ def collect(records: Iterable[Path], profile: str, *, keep: bool = False) -> Col
             count += 1
         except (RecordError, OSError) as error:
             done.skipped.append(str(error))
+    if not count and done.skipped:
+        raise RecordError(
+            f"no readable records of profile {profile!r} (the table is unchanged): "
+            + "; ".join(done.skipped)
+        )
     if not count:
         raise FileNotFoundError(
             f"no records of profile {profile!r}; run its notebooks first (the table is unchanged)"

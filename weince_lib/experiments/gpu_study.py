@@ -7,7 +7,7 @@ unpacked once, under ``data/``. For each loss the command trains ResNet-18 with 
 epochs of 195 steps (batch 256, bfloat16), evaluates frozen features (linear probe and kNN) and
 writes the run's record; before that it times training steps of both losses in turn and the loss
 alone, and writes these as a record of their own. Everything finished is kept: the same command
-again does nothing, ``--seed 21`` adds a seed, and a run that was stopped, by Ctrl-C or by
+again does nothing, ``--seed 21`` adds a seed, and a run that was stopped, by Ctrl-C, ``kill`` or
 ``--minutes``, continues within its epoch. Only an archive makes records of the study itself; those
 of a folder, whose content and place are the user's own, say ``custom`` and are in no table. Other
 losses and sizes are options. On several devices of one machine:
@@ -33,7 +33,8 @@ import tarfile
 import threading
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -42,6 +43,7 @@ import torch
 
 from ..vision import Execution, ImageSet, ProcessError, join_processes
 from ..vision.checkpoints import CheckpointError
+from ..vision.stopping import sigterm_interrupts
 from . import paths, store
 from .config import AUTO, ConfigError, VisionConfig, is_own, profile_stamp, vision_config
 from .store import Metric, Record
@@ -173,7 +175,7 @@ def run_study(options: argparse.Namespace, report: Any = print) -> list[Record]:
         report: takes each line of progress.
 
     Raises:
-        KeyboardInterrupt: at Ctrl-C or after ``--minutes`` (within training its subclass
+        KeyboardInterrupt: at Ctrl-C, SIGTERM or after ``--minutes`` (within training its subclass
             ``TrainingInterrupted``); what is done is kept.
     """
     execution = Execution(compile=options.compile)
@@ -216,26 +218,25 @@ def _silent(line: str) -> None:
     pass
 
 
-class _time_limit:  # noqa: N801 - used like a function
+@contextmanager
+def _time_limit(minutes: float) -> Iterator[None]:
     """Ask for a clean stop after so many minutes, as a scheduler would; 0 sets no limit."""
-
-    def __init__(self, minutes: float) -> None:
-        self.timer: threading.Timer | None = None
-        if minutes > 0:
-            self.timer = threading.Timer(60 * minutes, _ask_to_stop)
-            self.timer.daemon = True
-
-    def __enter__(self) -> None:
-        if self.timer:
-            self.timer.start()
-
-    def __exit__(self, *error: object) -> None:
-        if self.timer:
-            self.timer.cancel()
+    with sigterm_interrupts():
+        if minutes <= 0:
+            yield
+            return
+        timer = threading.Timer(60 * minutes, _ask_to_stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 def _ask_to_stop() -> None:
-    os.kill(os.getpid(), signal.SIGINT)
+    # Not SIGINT, which is ignored where a script started the study in the background.
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -85,4 +85,5 @@ def open_lab(command: Sequence[str], environment: Mapping[str, str] = os.environ
         "JUPYTER_PREFER_ENV_PATH": "1",
     }
     os.chdir(paths.notebooks())
-    os.execve(command[0], list(command), {**environment, **ours})
+    kept = {k: v for k, v in environment.items() if k not in notebooks.NOT_FOR_KERNELS}
+    os.execve(command[0], list(command), {**kept, **ours})

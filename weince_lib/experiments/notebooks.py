@@ -27,6 +27,9 @@ from . import paths
 
 #: Seconds a single cell may take in the quick profile before the run is stopped.
 CELL_TIMEOUT = 600
+#: Settings of the caller's that kernels do not take over: a plot backend for scripts without a
+#: screen would leave a notebook without figures, and without ``assert`` nothing is checked.
+NOT_FOR_KERNELS = ("MPLBACKEND", "PYTHONOPTIMIZE")
 #: What committed notebooks carry: the kernel every front end has, and nothing of this machine.
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
@@ -67,15 +70,44 @@ def build(name: str, text: str | None = None) -> nbformat.NotebookNode:
     if text is None:
         text = source_path(name).read_text(encoding="utf-8")
     notebook = jupytext.reads(text, fmt="py:percent")
-    seen: dict[str, int] = {}
-    for cell in notebook.cells:
-        # An id that depends on the text alone does not change when its neighbours do.
-        digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
-        seen[digest] = seen.get(digest, 0) + 1
-        cell.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
+    for cell, own in zip(notebook.cells, _ids(notebook), strict=True):
+        cell.id = own
         cell.metadata.pop("lines_to_next_cell", None)
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL})
     return notebook
+
+
+def _ids(notebook: nbformat.NotebookNode) -> list[str]:
+    """Each cell's id: one that depends on its text alone does not change when neighbours do."""
+    seen: dict[str, int] = {}
+    ids = []
+    for cell in notebook.cells:
+        digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
+        seen[digest] = seen.get(digest, 0) + 1
+        ids.append(digest if seen[digest] == 1 else f"{digest}-{seen[digest]}")
+    return ids
+
+
+def refuse_edited(name: str) -> None:
+    """Refuse to write ``notebooks/NAME.ipynb`` anew if somebody edited it and not its source.
+
+    A cell that was edited there, in JupyterLab for example, keeps the id of its former text.
+
+    Raises:
+        NotebookError: with the first such cell. Nothing is lost yet.
+    """
+    target = paths.notebooks() / f"{name}.ipynb"
+    if not target.exists():
+        return
+    notebook = nbformat.read(target, as_version=4)
+    for cell, own in zip(notebook.cells, _ids(notebook), strict=True):
+        if cell.get("id", "").partition("-")[0] != own.partition("-")[0]:
+            start = (cell.source.strip().splitlines() or ["an empty cell"])[0]
+            raise NotebookError(
+                f"notebooks/{name}.ipynb was edited and its source was not, at {start[:60]!r}; "
+                f"make the edit in notebooks/source/{name}.py, "
+                f"then drop the other: git checkout notebooks/{name}.ipynb"
+            )
 
 
 def parameters(notebook: nbformat.NotebookNode) -> dict[str, Any]:
@@ -158,8 +190,7 @@ def run(
     target = (output or output_path(name, given)).absolute()
     with files.replacing(target) as aside:
         nbformat.write(source, aside)
-        # Set for scripts without a screen, it would leave a notebook without a single figure.
-        backend = os.environ.pop("MPLBACKEND", None)
+        held = {v: os.environ.pop(v) for v in NOT_FOR_KERNELS if v in os.environ}
         try:
             papermill.execute_notebook(
                 str(aside),
@@ -177,8 +208,7 @@ def run(
             aside.replace(target.with_suffix(".failed.ipynb"))
             raise
         finally:
-            if backend is not None:
-                os.environ["MPLBACKEND"] = backend
+            os.environ.update(held)
         aside.write_text(tidy(aside.read_text(encoding="utf-8")), encoding="utf-8")
     target.with_suffix(".failed.ipynb").unlink(missing_ok=True)
     return target
@@ -222,9 +252,13 @@ def execute_reference(name: str) -> Path:
     """Rebuild ``notebooks/NAME.ipynb`` from its source, executed with default parameters.
 
     The processor time it took goes to :mod:`~weince_lib.experiments.reading`.
+
+    Raises:
+        NotebookError: if the notebook was edited and its source was not; otherwise as :func:`run`.
     """
     from . import reading
 
+    refuse_edited(name)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     target = run(name, output=paths.notebooks() / f"{name}.ipynb")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -240,12 +274,14 @@ def refresh(name: str) -> Path:
 
     Raises:
         NotebookError: if the notebook does not exist yet, or code differs from the source's: then
-            the outputs would not be those of the code above them.
+            the outputs would not be those of the code above them. Also if the notebook was edited
+            and its source was not: the edit would be lost.
     """
     target = paths.notebooks() / f"{name}.ipynb"
     advice = f"execute it with `weince notebooks {name}`"
     if not target.exists():
         raise NotebookError(f"notebooks/{name}.ipynb does not exist; {advice}")
+    refuse_edited(name)
     text = target.read_text(encoding="utf-8")
     old, new = nbformat.reads(text, as_version=4), build(name)
     executed, code = ([c for c in nb.cells if c.cell_type == "code"] for nb in (old, new))

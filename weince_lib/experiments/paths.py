@@ -19,7 +19,7 @@ def root() -> Path:
         FileNotFoundError: if neither holds the notebooks (the bare library was installed).
     """
     named = os.environ.get("WEINCE_HOME")
-    folder = Path(named).absolute() if named else Path(__file__).resolve().parents[2]
+    folder = Path(named).expanduser().absolute() if named else Path(__file__).resolve().parents[2]
     if not (folder / "notebooks").is_dir():
         raise FileNotFoundError(
             f"{folder} holds no notebooks; set WEINCE_HOME to a checkout of the companion"
@@ -28,8 +28,18 @@ def root() -> Path:
 
 
 def _folder(variable: str, default: str) -> Path:
-    # A relative name starts at the root: a kernel and the command that started it both find it.
-    return root() / os.environ.get(variable, default)
+    """The folder that a variable names; empty counts as not set, and ``~`` is the user's home.
+
+    A relative name starts at the root: a kernel and the command that started it both find it.
+
+    Raises:
+        FileNotFoundError: if something is there that is no folder.
+    """
+    named = os.environ.get(variable)
+    folder = root() / Path(named or default).expanduser()
+    if folder.exists() and not folder.is_dir():
+        raise FileNotFoundError(f"{variable}={named or default} is no folder; name another")
+    return folder
 
 
 def runs() -> Path:

@@ -32,6 +32,7 @@ from filelock import FileLock, Timeout
 from .. import files
 from ..vision import Execution
 from ..vision.datasets import cifar10_jpeg
+from ..vision.stopping import sigterm_interrupts
 from . import collect, grid_cifar, paths, record_lines, registered, store, study_evidence
 from .config import ConfigError, VisionConfig
 from .fastest import layouts
@@ -339,7 +340,11 @@ def load_study(name: str) -> pd.DataFrame:
 
 
 def main(words: list[str] | None = None) -> int:
-    """The pipeline's way in; errors that say what is wrong are one line, as is a stop."""
+    """The pipeline's way in; errors that say what is wrong are one line, as is a stop.
+
+    Returns:
+        0 when done, 1 for an error, 75 (try again) after Ctrl-C or SIGTERM.
+    """
     parser = argparse.ArgumentParser(prog="python -m weince_lib.experiments.sweep")
     commands = parser.add_subparsers(dest="command", required=True)
     helps = {
@@ -365,21 +370,22 @@ def main(words: list[str] | None = None) -> int:
             command.add_argument("--device", help="default: CUDA if there is one, else the CPU")
     given = parser.parse_args(words)
     try:
-        if given.command == "run":
-            run_one(given.study, given.key)
-        elif given.command == "collect":
-            collect_study(study(given.study), partial=given.partial)
-        elif given.command == "work":
-            return min(1, work(given.study, given.hours))
-        elif given.command == "register":
-            registered.register(study(given.study))
-        elif given.command == "choose":
-            if given.study != grid_cifar.SCREENING.name:
-                raise ConfigError(f"study {given.study} chooses nothing; cpu-cifar does")
-            sys.stdout.write(f"{choose()}\n")
-        else:
-            for run in measure_study(given.study, given.seed, given.device):
-                sys.stderr.write(f"not finished, left out: {run.setting}, seed {run.seed}\n")
+        with sigterm_interrupts():  # as a scheduler's limit sends it
+            if given.command == "run":
+                run_one(given.study, given.key)
+            elif given.command == "collect":
+                collect_study(study(given.study), partial=given.partial)
+            elif given.command == "work":
+                return min(1, work(given.study, given.hours))
+            elif given.command == "register":
+                registered.register(study(given.study))
+            elif given.command == "choose":
+                if given.study != grid_cifar.SCREENING.name:
+                    raise ConfigError(f"study {given.study} chooses nothing; cpu-cifar does")
+                sys.stdout.write(f"{choose()}\n")
+            else:
+                for run in measure_study(given.study, given.seed, given.device):
+                    sys.stderr.write(f"not finished, left out: {run.setting}, seed {run.seed}\n")
     except (ConfigError, OSError, ImportError, RecordError, ValueError) as error:
         sys.stderr.write(f"Error: {error}\n")
         return 1

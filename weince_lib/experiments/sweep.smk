@@ -9,6 +9,7 @@
 #
 # `weince plan STUDY` says beforehand what it costs, and afterwards what failed and why. A run that
 # fails is tried again twice, from its last checkpoint; with --keep-going the others go on meanwhile.
+# After a kill -9 or a power cut Snakemake still holds its lock: `snakemake --unlock`, then go on.
 # Records are not outputs of these rules: Snakemake would delete them before a rerun. A run's output
 # is a mark, and a run whose record exists makes its mark in a second.
 import sys

@@ -27,6 +27,7 @@ from ..text.tokens import SentenceTokenizer
 from ..text.training import BEST, SimCSESettings, snapshot, train_simcse
 from ..vision.checkpoints import CheckpointError, load_checkpoint, restore_model
 from ..vision.processes import ProcessError, World, current_world, join_processes
+from ..vision.stopping import sigterm_interrupts
 from ..vision.training import NonFiniteLossError
 from . import store
 from .config import ConfigError
@@ -56,7 +57,8 @@ def run_text(
 ) -> Record:
     """Train and evaluate, or return the record if this config has been run before.
 
-    A run that was killed continues from its last checkpoint. Under ``torchrun`` the processes
+    A run that was killed continues from its last checkpoint, to the same bits on one machine with
+    one build of torch. Under ``torchrun`` the processes
     train together; the first evaluates and writes.
 
     Args:
@@ -307,7 +309,7 @@ def main(words: list[str] | None = None) -> int:
     """One run from the command line; errors that say what is wrong are one line.
 
     Returns:
-        0 for a record that is there, 1 for an error, 130 for a run that was stopped.
+        0 for a record that is there, 1 for an error, 130 for a run that Ctrl-C or SIGTERM stopped.
     """
     given = _parser().parse_args(words)
     try:
@@ -318,7 +320,8 @@ def main(words: list[str] | None = None) -> int:
             seed=given.seed,
             **_settings(given.settings),
         )
-        record = run_text(config, profile=given.profile)
+        with sigterm_interrupts():
+            record = run_text(config, profile=given.profile)
     except (
         ConfigError,
         CheckpointError,

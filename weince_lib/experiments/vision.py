@@ -119,8 +119,8 @@ def models_along_training(config: VisionConfig, images: ImageSet) -> dict[int, S
     """The run's model after 0 epochs (its initial weights), 1, 2, 4, 8, ... and its last epoch.
 
     A run that was finished before weights were kept is trained once more up to the last epoch
-    that is missing; on a CPU that gives the same weights, as an epoch's randomness depends on the
-    seed and the epoch alone.
+    that is missing. On the CPU and with the build that made the run, this gives the same weights,
+    as an epoch's randomness depends on the seed and the epoch alone; elsewhere it is another run.
 
     Raises:
         FileNotFoundError: if the run has not been finished yet.
@@ -172,7 +172,8 @@ def run_vision(
 ) -> Record:
     """Train and evaluate, or return the record if this config has been run before.
 
-    A run that was killed continues from its last checkpoint. Under ``torchrun`` the processes
+    A run that was killed continues from its last checkpoint, to the same bits on one machine with
+    one build of torch. Under ``torchrun`` the processes
     train together, on one machine; the first evaluates and writes.
 
     Args:

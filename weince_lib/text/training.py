@@ -67,8 +67,8 @@ def train_simcse(
         settings: see :class:`SimCSESettings`.
         evaluate: gives the score, larger is better, by which the best weights are chosen. Only
             the first process calls it.
-        checkpoint: continue from this file, and write it; the best weights lie beside it. None
-            keeps nothing.
+        checkpoint: continue from this file, and write it; the best weights lie beside it. To the
+            same bits on one machine with one build of torch. None keeps nothing.
         fingerprint: what the run depends on; a checkpoint of another one is refused.
         device: where to train.
         snapshots: steps after which the weights are kept, see :func:`snapshot`.

@@ -22,8 +22,9 @@ class Execution:
         compile: run model and augmentation through ``torch.compile``: fewer and larger kernels,
             after a minute of compiling. Off by default; it needs a compiler on the machine.
         channels_last: keep weights and activations in the layout that tensor cores take. ``None``:
-            on a CUDA device only; on a CPU the plain layout repeats older runs to the bit. A model
-            for which it is not safe keeps the plain layout, see :func:`channels_last_is_safe`.
+            on a CUDA device only; on a CPU the plain layout repeats older runs of the same machine
+            and build to the bit. A model for which it is not safe keeps the plain layout, see
+            :func:`channels_last_is_safe`.
         resident: keep all images on the device, so that an epoch copies nothing there. ``None``: if
             they take no more than half of the device's free memory; otherwise worker processes
             read the batches ahead.

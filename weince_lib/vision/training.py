@@ -3,6 +3,10 @@
 All randomness of epoch ``e`` (order and augmentation) comes from a generator seeded by the run's
 seed and ``e`` alone, and every process draws it for the whole batch. So a run that was stopped and
 resumed sees the same batches as one that was not, and several processes see those of one.
+
+A resumed run ends in the same bits as one that was not stopped on one machine: the same processor,
+builds of torch and its libraries, number of threads and processes. Elsewhere sums are rounded
+otherwise, and training enlarges that: two machines' encoders from one seed differ as seeds do.
 """
 
 from __future__ import annotations
@@ -110,7 +114,8 @@ def train(
         augment: maps a batch of images and a generator to two float batches.
         settings: see :class:`TrainingSettings`.
         checkpoint: file written after every epoch, now and then within one, and at Ctrl-C, and
-            resumed from if it is there, by the first process of a group.
+            resumed from if it is there, by the first process of a group; to the same bits on one
+            machine with one build of torch.
         fingerprint: what the checkpoint must have been made with (JSON values); a checkpoint with
             another one is an error and stays untouched.
         device: where to train.
