@@ -30,9 +30,11 @@ from .tail_checks import (
     DistinctTail,
     FarPairs,
     LawTest,
+    NearGroup,
     clusters,
     distinct_tail,
     law_test,
+    near_group,
     pairs_far_above,
 )
 
@@ -82,6 +84,7 @@ class Diagnosis:
         open_share_all_error: its standard error from drawing anchors; 0 if all rows are anchors.
         duplicates: see :class:`NearDuplicates`.
         far: pairs that lie far above all others.
+        group: whether most rows have a group of others much nearer than the rest.
         law: the test of the generalised Pareto law above the main threshold.
         notes: what was taken for a header, left out or taken for granted when files were read.
         assumptions: what else was taken for granted, in sentences.
@@ -101,6 +104,7 @@ class Diagnosis:
     open_share_all_error: float
     duplicates: NearDuplicates
     far: FarPairs
+    group: NearGroup
     law: LawTest
     notes: tuple[str, ...]
     assumptions: tuple[str, ...]
@@ -201,7 +205,10 @@ def diagnose(
     )
     tail = distinct_tail(bank, z)
     far = pairs_far_above(tail, bank)
-    together = clusters(tail.members[: far.kept], bank.rows)
+    group = near_group(bank, tail.repeats)
+    told = pairs is not None or labels is not None
+    joined = [tail.members[: far.kept], _belonging(pairs, labels, group)]
+    together = clusters(np.concatenate(joined), bank.rows)
     few = far.rows <= max(2.0, FEW_ROWS * len(z))  # one pair at least
     if few:  # as identical rows: their pairs say nothing about the others
         tail = dataclasses.replace(
@@ -216,7 +223,7 @@ def diagnose(
         threshold=main.threshold,
         seed=seed,
     )
-    if law.refused or not few:
+    if law.refused or not few or (group.others and not told):
         found = "undecided"
     done = corrections(
         z,
@@ -229,8 +236,8 @@ def diagnose(
     share, error = _open_share(bank)
     return Diagnosis(
         verdict=found,
-        headline=headline(found, far, few, law),
-        reason=reason(found, main, far, few, law, pairs is not None or labels is not None),
+        headline=headline(found, far, few, group, law, told),
+        reason=reason(found, main, far, few, group, law, told),
         main=main,
         shapes=tuple(shapes),
         rows=len(z),
@@ -240,9 +247,10 @@ def diagnose(
         open_share_all_error=error,
         duplicates=near_duplicates(bank),
         far=far,
+        group=group,
         law=law,
         notes=tuple(notes),
-        assumptions=assumptions(bank, tail, far, few, law, pairs, labels, done[0], main),
+        assumptions=assumptions(bank, tail, far, few, group, law, pairs, labels, done[0], main),
         tail=tail,
         bank=bank,
     )
@@ -264,7 +272,8 @@ def shapes_of(
     Raises:
         ValueError: if no threshold has enough exceedances, with the likely cause.
     """
-    delta, shapes = tail.shortfalls, []
+    delta = tail.shortfalls
+    shapes: list[ShapeAt] = []
     for q in LEVELS:
         count = round(tail.pairs * (1.0 - q))
         if q == level or (not shapes and count >= len(delta)):
@@ -292,6 +301,20 @@ def shapes_of(
             "duplicates of each other"
         )
     return shapes
+
+
+def _belonging(pairs: np.ndarray | None, labels: np.ndarray | None, group: NearGroup) -> np.ndarray:
+    """Pairs of rows that were said to belong together and are no independent draws.
+
+    Positive pairs are views of one item. Rows of one label may be views of an item or different
+    items of a class; they are taken for views if each row's nearest negatives come in groups.
+    """
+    joined = np.empty((0, 2), dtype=np.int64) if pairs is None else pairs
+    if labels is not None and group.others:
+        _, first, code = np.unique(labels, return_index=True, return_inverse=True)
+        views = np.stack([first[code], np.arange(len(labels))], axis=1)
+        joined = np.concatenate([joined, views])
+    return joined
 
 
 def near_duplicates(bank: StreamedBank) -> NearDuplicates:

@@ -63,6 +63,7 @@ def as_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         "near_duplicates": dataclasses.asdict(diagnosis.duplicates),
         "repeated_rows": diagnosis.tail.repeats,
         "far_pairs": dataclasses.asdict(diagnosis.far),
+        "near_group": dataclasses.asdict(diagnosis.group),
         "law_test": dataclasses.asdict(diagnosis.law),
         "notes": list(diagnosis.notes),
         "assumptions": list(diagnosis.assumptions),
@@ -142,8 +143,9 @@ def as_html(diagnosis: Diagnosis, name: str) -> str:
         f"above the same quantile: endpoint-like if it lies below r − {MARGIN:g}, Gumbel-like if "
         f"above r − {MARGIN:g} and reaching r, undecided otherwise. The main threshold decides; a "
         f"higher one that says the opposite makes it undecided, and so do pairs far above the "
-        f"rest and a tail that does not follow the law. At most {MOST_FITTED:,} "
-        f"exceedances are fitted, and {GROUPS} groups of rows left out in turn.</li></ul>",
+        f"rest, groups of near rows and a tail that does not follow the law. At most "
+        f"{MOST_FITTED:,} exceedances are fitted, and {GROUPS} groups of rows left out in "
+        "turn.</li></ul>",
     ]
     body = "\n".join(parts)
     return (

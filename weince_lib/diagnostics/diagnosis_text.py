@@ -7,20 +7,30 @@ import numpy as np
 from .bank_types import StreamedBank
 from .batch_correction import Correction
 from .shape_verdict import ShapeAt, Verdict
-from .tail_checks import DUPLICATE, DistinctTail, FarPairs, LawTest
+from .tail_checks import DUPLICATE, DistinctTail, FarPairs, LawTest, NearGroup
 
 
-def headline(found: Verdict, far: FarPairs, few: bool, law: LawTest) -> str:
+def headline(
+    found: Verdict, far: FarPairs, few: bool, group: NearGroup, law: LawTest, told: bool
+) -> str:
     """The verdict in a line; after ``undecided:`` the check that failed, if one did."""
     if not few:
         return f"undecided: {_pairs(far.count)} far above the rest"
+    if group.others and not told:
+        return f"undecided: most rows have {_others(group)} much nearer than all the rest"
     if law.refused:
         return "undecided: the tail does not follow the law whose shape is read"
     return found
 
 
 def reason(
-    found: Verdict, main: ShapeAt, far: FarPairs, few: bool, law: LawTest, told: bool
+    found: Verdict,
+    main: ShapeAt,
+    far: FarPairs,
+    few: bool,
+    group: NearGroup,
+    law: LawTest,
+    told: bool,
 ) -> str:
     """The verdict in a sentence or two.
 
@@ -29,19 +39,25 @@ def reason(
         main: the tail at the main threshold.
         far: pairs far above the rest.
         few: whether these are so few that they were left out and the rest was judged.
+        group: of near rows, that most rows have.
         law: test of the law at the main threshold.
         told: whether pairs or labels were given.
     """
+    advice = "give pairs or labels, or keep one row of each item"
+    if told:
+        advice = "pairs or labels were given: look whether they cover all such rows"
     if not few:
-        advice = (
-            "although pairs or labels were given: look whether they cover all such rows"
-            if told
-            else "give pairs or labels, or keep one row of each item"
-        )
         return (
             f"{_pairs(far.count)} far above the rest: {_cosines(far)}. Such pairs are views or "
             "copies of the same items that count as negatives, or items of tight classes; rows "
             f"are then not independent and a shape of this tail says nothing; {advice}."
+        )
+    if group.others and not told:
+        return (
+            f"Most rows have {_others(group)} much nearer than all the rest: the gap to the next "
+            f"is {group.ratio:.1f} times what it is around. So rows seem to be views or copies of "
+            f"the same items, {group.others + 1} of each, that count as negatives; rows are then "
+            f"not independent and a shape of this tail says nothing; {advice}."
         )
     if law.refused:
         return (
@@ -87,6 +103,7 @@ def assumptions(
     tail: DistinctTail,
     far: FarPairs,
     few: bool,
+    group: NearGroup,
     law: LawTest,
     pairs: np.ndarray | None,
     labels: np.ndarray | None,
@@ -115,6 +132,8 @@ def assumptions(
         "Intervals for the shape are 95 %, by a jackknife over groups of rows: the rows are taken "
         "for independent draws, the pairs are not."
     )
+    if pairs is not None:
+        fitted += " The rows of a positive pair count as one."
     if main.fitted < main.exceedances:
         fitted += (
             f" Of {main.exceedances:,} exceedances {main.fitted:,}, drawn at random, were fitted."
@@ -134,6 +153,17 @@ def assumptions(
         )
     else:
         apart = "Rows whose pairs lie far above the rest count as one in intervals."
+    if np.isnan(group.ratio):
+        near = "Whether rows have groups of near rows was not looked at, as too many repeat others."
+    elif group.others and labels is not None:
+        near = (
+            f"Most rows have {_others(group)} much nearer than all the rest. So rows of one label "
+            "were taken for views of one item, and count as one in intervals and tests."
+        )
+    elif group.others:
+        near = f"Most rows have {_others(group)} much nearer than all the rest."
+    else:
+        near = "No number of nearest rows stands out, as it would with views of the same items."
     if np.isnan(law.p):
         tested = (
             f"The law was not tested: only {law.pairs} pairs above the main threshold have no row "
@@ -156,6 +186,7 @@ def assumptions(
         fitted,
         repeated,
         apart,
+        near,
         tested,
         batch,
     )
@@ -164,6 +195,10 @@ def assumptions(
 def _pairs(count: int) -> str:
     """How many pairs lie somewhere, verb included."""
     return "1 pair lies" if count == 1 else f"{count:,} pairs lie"
+
+
+def _others(group: NearGroup) -> str:
+    return "1 other" if group.others == 1 else f"{group.others} others"
 
 
 def _cosines(far: FarPairs) -> str:

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from .embedding_checks import columns_called
+
 #: What the first line of a CSV of labels says if it is a name, in lower case.
 LABEL_NAMES = ("label", "labels", "class", "classes", "target", "targets", "category", "y")
 _EXTRA = {"pandas": "companion", "pyarrow": "diagnose", "safetensors": "diagnose"}
@@ -86,21 +88,18 @@ def read_table(path: Path, header: bool | None = None, label_column: str | None 
     pandas = need("pandas", path)
     first, second = (*_lines(path, 2), [], [])[:2]
     named = is_header(first, second) if header is None else header
-    text = {}
-    if label_column is not None:
-        at = first.index(label_column) if named and label_column in first else None
-        if at is None and label_column.isdecimal():
-            at = int(label_column)
-        text = {} if at is None else {at: str}
+    reading = {
+        "header": 0 if named else None,
+        "skip_blank_lines": False,
+        "encoding": "utf-8-sig",
+    }
     try:
-        frame = pandas.read_csv(
-            path,
-            header=0 if named else None,
-            converters=text,
-            low_memory=False,
-            skip_blank_lines=False,
-            encoding="utf-8-sig",
-        )
+        frame = pandas.read_csv(path, low_memory=False, **reading)
+        if label_column is not None:
+            columns = [str(column) for column in frame.columns]
+            (at,) = columns_called(columns, [label_column], path.name)
+            text = pandas.read_csv(path, usecols=[at], dtype=str, na_filter=False, **reading)
+            frame[frame.columns[at]] = text.iloc[:, 0].astype(object)
     except (ValueError, OSError) as error:
         raise ValueError(f"{path.name} cannot be read: {error}") from error
     if not isinstance(frame.index, pandas.RangeIndex):
@@ -214,7 +213,7 @@ def vectors(
             f"{name} has several columns of vectors ({', '.join(map(str, held[:6]))}); leave all "
             f"but one out (--ignore-column), or name the one to use {keys[0]!r}"
         )
-    rows = []
+    rows: list[np.ndarray] = []
     for row, cell in enumerate(frame[chosen]):
         vector = None if cell is None or isinstance(cell, float) else np.asarray(cell)
         if vector is None or vector.ndim != 1 or vector.dtype.kind not in "fiu":
@@ -249,12 +248,14 @@ def numbers(frame: Any, name: str) -> np.ndarray:
             if len(values) and values.isna().all():
                 raise ValueError(f"{name}: column {column!r} is empty; leave it out")
             continue
-        text = next((cell for cell in values if isinstance(cell, str)), "")
-        if text.lstrip()[:1] in ("[", "("):
+        texts = [cell for cell in values if isinstance(cell, str)][:2]
+        text = next((cell for cell in texts if cell.lstrip()[:1] in ("[", "(")), "")
+        if text:
             raise ValueError(
                 f"{name}: column {column!r} holds vectors written as text ({text[:30]!r}...); save "
                 "one number a column, a column of lists as Parquet, or a matrix with numpy.save"
             )
+        text = texts[-1] if texts else ""
         if len(frame.columns) == 1 and any(mark in text.strip() for mark in ("; ", ";", "\t", " ")):
             raise ValueError(f"{name}: a line is {text[:40]!r}; separate the numbers by commas")
         raise ValueError(
