@@ -22,7 +22,7 @@ from ..losses.presets import PRESETS
 from .batch_correction import Correction, corrections
 from .diagnosis_text import assumptions, headline, reason
 from .embeddings import ReadSettings, read_embeddings, read_labels, read_pairs
-from .shape_verdict import LEAST_EXCEEDANCES, ShapeAt, Verdict, shape_at, verdict
+from .shape_verdict import LEAST_EXCEEDANCES, MOST_FITTED, ShapeAt, Verdict, shape_at, verdict
 from .streamed_bank import LEVELS, BankSettings, StreamedBank, streamed_bank
 from .tail_checks import (
     DUPLICATE,
@@ -283,7 +283,8 @@ def shapes_of(
         if delta[0] == delta[count]:
             continue
         members = together[tail.members[:count]]
-        if np.unique(members).size < 3:  # too few clusters for an interval
+        few = np.unique(members[:MOST_FITTED]).size < 3  # too few clusters for an interval
+        if few:
             members = tail.members[:count]
         shapes.append(
             shape_at(

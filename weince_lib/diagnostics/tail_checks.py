@@ -160,16 +160,19 @@ def distinct_tail(bank: StreamedBank, embeddings: np.ndarray) -> DistinctTail:
     same = bank.members[bank.shortfalls <= DUPLICATE]
     if not bank.all_anchors:
         same = np.concatenate([same, _equal_rows(embeddings, np.unique(bank.members))])
-    item = clusters(same, bank.rows)
-    _, first = np.unique(item, return_index=True)
-    alone = np.zeros(bank.rows, dtype=bool)
-    alone[first] = True
-    used = alone[bank.members].all(axis=1) & (bank.shortfalls > DUPLICATE)
-    order = np.argsort(bank.shortfalls[used], kind="stable")
-    n, left = bank.rows, int(alone.sum())
+    shortfalls, members = bank.shortfalls, bank.members
+    n = left = bank.rows
+    if len(same):
+        _, first = np.unique(clusters(same, n), return_index=True)
+        alone = np.zeros(n, dtype=bool)
+        alone[first] = True
+        left = len(first)
+        used = alone[members].all(axis=1) & (shortfalls > DUPLICATE)
+        shortfalls, members = shortfalls[used], members[used]
+    order = np.argsort(shortfalls, kind="stable")
     return DistinctTail(
-        shortfalls=bank.shortfalls[used][order],
-        members=bank.members[used][order],
+        shortfalls=shortfalls[order],
+        members=members[order],
         pairs=round(bank.pairs * (left * (left - 1)) / (n * (n - 1))),
         repeats=n - left,
     )
