@@ -66,3 +66,42 @@ def test_bad_input_is_one_line(tmp_path, saved):
         assert done.exit_code == 1
         assert done.output.startswith("Error: ") and words in done.output
         assert "Traceback" not in done.output
+
+
+def test_columns_headers_and_missing_labels_are_options(tmp_path):
+    z = np.random.default_rng(0).standard_normal((120, 5))
+    lines = [",".join(map(str, [k, *row, "ab"[k % 2]])) for k, row in enumerate(z.tolist())]
+    path = tmp_path / "z.csv"
+    path.write_text("\n".join(["id,c1,c2,c3,c4,c5,kind", *lines]))
+    done = run(path)
+    assert done.exit_code == 1 and "--ignore-column" in done.output
+    done = run(path, "--ignore-column", "id", "--label-column", "kind")
+    assert done.exit_code == 0, done.output
+    shown = " ".join(done.output.split())
+    assert "the first line (id, c1, c2, c3, ...) was taken for a header" in shown
+    assert "columns 'id', 'kind' left out" in shown
+    held = json.loads((tmp_path / "z-diagnosis" / "report.json").read_text("utf-8"))
+    assert held["bank"]["pairs"] == 60 * 60 and held["columns"] == 5
+    assert any("taken for a header" in note for note in held["notes"])
+    assert "taken for a header" in (tmp_path / "z-diagnosis" / "report.html").read_text("utf-8")
+
+
+def test_labels_with_a_gap(tmp_path, saved):
+    labels = tmp_path / "labels.csv"
+    labels.write_text("\n".join(["kind", *("ab"[k % 2] for k in range(399)), ""]) + "\n")
+    done = run(saved, "--labels", labels)
+    assert done.exit_code == 1 and "--labels-header" in done.output
+    done = run(saved, "--labels", labels, "--labels-header")
+    assert done.exit_code == 1 and "row 399 has no label" in done.output
+    done = run(saved, "--labels", labels, "--labels-header", "--unlabelled", "alone")
+    assert done.exit_code == 0, done.output
+    assert "the first line (kind) was taken for a header" in " ".join(done.output.split())
+
+
+def test_hidden_views_are_in_the_first_line(tmp_path):
+    rng = np.random.default_rng(0)
+    z = np.tile(rng.standard_normal((60, 64)), (8, 1)) + 0.05 * rng.standard_normal((480, 64))
+    np.save(tmp_path / "z.npy", z)
+    done = run(tmp_path / "z.npy")
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[0] == "undecided: 1,680 pairs lie far above the rest"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -324,6 +325,20 @@ def unpack_data(archive: Path) -> None:
 @click.argument("embeddings", type=click.Path(path_type=Path))
 @click.option("--pairs", type=click.Path(path_type=Path), help="Positive pairs: two rows a line.")
 @click.option("--labels", type=click.Path(path_type=Path), help="One label a row.")
+@click.option("--ignore-column", multiple=True, metavar="NAME", help="No part of the embedding.")
+@click.option(
+    "--keep-column", multiple=True, metavar="NAME", help="Part of it, as it may seem not."
+)
+@click.option("--label-column", metavar="NAME", help="Column of EMBEDDINGS that holds the labels.")
+@click.option("--header/--no-header", default=None, help="Of EMBEDDINGS, a CSV; else by its look.")
+@click.option("--labels-header/--no-labels-header", default=None, help="Of the labels, a CSV.")
+@click.option(
+    "--unlabelled",
+    type=click.Choice(["error", "alone"]),
+    default="error",
+    show_default=True,
+    help="Rows without a label: refused, or each a class of its own.",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the report.")
 @click.option("--temperature", default=0.5, show_default=True, help="tau of the loss.")
 @click.option("--batch-size", default=256, show_default=True, help="Pairs per batch of the loss.")
@@ -332,6 +347,12 @@ def diagnose(
     embeddings: Path,
     pairs: Path | None,
     labels: Path | None,
+    ignore_column: Sequence[str],
+    keep_column: Sequence[str],
+    label_column: str | None,
+    header: bool | None,
+    labels_header: bool | None,
+    unlabelled: Literal["error", "alone"],
     out: Path | None,
     temperature: float,
     batch_size: int,
@@ -347,15 +368,22 @@ def diagnose(
     """
     from . import diagnostics
 
-    if pairs and labels:
-        raise click.UsageError("give --pairs or --labels, not both")
+    if sum(1 for given in (pairs, labels, label_column) if given) > 1:
+        raise click.UsageError("give one of --pairs, --labels and --label-column")
     folder = out or embeddings.with_name(f"{embeddings.stem}-diagnosis")
     try:
-        z = diagnostics.load_embeddings(embeddings)
         found = diagnostics.diagnose(
-            z,
-            pairs=diagnostics.load_pairs(pairs, len(z)) if pairs else None,
-            labels=diagnostics.load_labels(labels, len(z)) if labels else None,
+            embeddings,
+            pairs=pairs,
+            labels=labels,
+            reading=diagnostics.ReadSettings(
+                ignore=tuple(ignore_column),
+                keep=tuple(keep_column),
+                label_column=label_column,
+                header=header,
+                labels_header=labels_header,
+                unlabelled=unlabelled,
+            ),
             temperature=temperature,
             batch_size=batch_size,
             store=folder / "bank",
@@ -365,8 +393,9 @@ def diagnose(
         page = found.save(folder, name=embeddings.name)
     except (ValueError, ImportError) as error:
         raise click.ClickException(str(error)) from error
-    click.secho(found.verdict, bold=True)
-    click.echo(textwrap.fill(found.reason, 96))
+    click.secho(found.headline, bold=True)
+    for line in (found.reason, *found.notes):
+        click.echo(textwrap.fill(line, 96))
     click.echo(page)
 
 

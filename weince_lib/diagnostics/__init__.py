@@ -5,7 +5,7 @@ from .batch_correction import Correction, corrections
 from .calibration import KNOWN_TAILS, Gate, GateShare, TailLaw, as_frame, gate_shares
 from .choice_bank import ChoiceBank, choices_of
 from .diagnosis import Diagnosis, NearDuplicates, diagnose
-from .embeddings import load_embeddings, load_labels, load_pairs
+from .embeddings import ReadSettings, load_embeddings, load_labels, load_pairs
 from .gradient_allocation import Allocation, allocate, draw_subsets, exact_risk
 from .link_ablation import AblationPoint, vary_hardness, vary_pool
 from .link_fit import Design, LinkFit, fit_link
@@ -40,6 +40,7 @@ __all__ = [
     "LinkSelection",
     "NearDuplicates",
     "RatioTest",
+    "ReadSettings",
     "ScoreBank",
     "ShapeAt",
     "StreamedBank",

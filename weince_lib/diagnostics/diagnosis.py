@@ -1,12 +1,14 @@
 """A diagnosis of any set of embeddings: does the upper tail of its cosines end, and does it matter?
 
 :func:`diagnose` streams over all pairs (:mod:`.streamed_bank`), reads the shape of their tail over
-thresholds and gives a verdict (:mod:`.shape_verdict`, where the rule and its error rates are), and
-asks what WEINCE would do in batches of these embeddings (:mod:`.batch_correction`).
+thresholds and gives a verdict (:mod:`.shape_verdict`, where the rule and its error rates are),
+unless a check of the law or of the rows' independence fails (:mod:`.tail_checks`). It also asks
+what WEINCE would do in batches of these embeddings (:mod:`.batch_correction`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +20,23 @@ import torch
 from ..losses.evidence import has_spread, read_tail
 from ..losses.presets import PRESETS
 from .batch_correction import Correction, corrections
-from .diagnosis_text import DUPLICATE, assumptions, reason
-from .embedding_checks import check_labels, check_pair_rows, check_rows
-from .embeddings import load_embeddings
-from .shape_verdict import LEAST_EXCEEDANCES, ShapeAt, Verdict, shape_at, verdict
+from .diagnosis_text import assumptions, headline, reason
+from .embeddings import ReadSettings, read_embeddings, read_labels, read_pairs
+from .shape_verdict import LEAST_EXCEEDANCES, MOST_FITTED, ShapeAt, Verdict, shape_at, verdict
 from .streamed_bank import LEVELS, BankSettings, StreamedBank, streamed_bank
+from .tail_checks import (
+    DUPLICATE,
+    FEW_ROWS,
+    DistinctTail,
+    FarPairs,
+    LawTest,
+    NearGroup,
+    clusters,
+    distinct_tail,
+    law_test,
+    near_group,
+    pairs_far_above,
+)
 
 #: Fewer rows have too few pairs: 50 rows are 1,225 pairs, 123 of them above the 0.9 quantile.
 LEAST_ROWS = 50
@@ -36,7 +50,7 @@ class NearDuplicates:
     """Pairs of rows that all but coincide, counted among the negatives looked at.
 
     Attributes:
-        identical: pairs with 1 - s at most :data:`DUPLICATE`; left out of the fits.
+        identical: pairs with 1 - s at most :data:`DUPLICATE`; their rows count as one.
         near: pairs with 1 - s at most :data:`NEAR_DUPLICATE`, the identical ones among them.
         rows: rows that are in such a pair.
         closest: up to 20 of them, ``(i, j, 1 - s)``, the closest first.
@@ -56,6 +70,7 @@ class Diagnosis:
 
     Attributes:
         verdict: ``"endpoint-like"``, ``"Gumbel-like"`` or ``"undecided"``.
+        headline: the verdict, and after ``undecided:`` the check that failed, if one did.
         reason: the verdict in a sentence or two.
         main: the tail at the main threshold; ``main.shape``, ``main.low`` and ``main.high`` are
             xi-hat and its interval, ``main.endpoint`` the implied endpoint, ``main.dimension`` the
@@ -68,11 +83,17 @@ class Diagnosis:
             hardest of *all* negatives of an anchor instead of a batch's.
         open_share_all_error: its standard error from drawing anchors; 0 if all rows are anchors.
         duplicates: see :class:`NearDuplicates`.
-        assumptions: what was taken for granted, in sentences.
-        bank: the tail itself.
+        far: pairs that lie far above all others.
+        group: whether most rows have a group of others much nearer than the rest.
+        law: the test of the generalised Pareto law above the main threshold.
+        notes: what was taken for a header, left out or taken for granted when files were read.
+        assumptions: what else was taken for granted, in sentences.
+        tail: what was fitted: the highest pairs of different items.
+        bank: the highest pairs of all rows.
     """
 
     verdict: Verdict
+    headline: str
     reason: str
     main: ShapeAt
     shapes: tuple[ShapeAt, ...]
@@ -82,11 +103,16 @@ class Diagnosis:
     open_share_all: float
     open_share_all_error: float
     duplicates: NearDuplicates
+    far: FarPairs
+    group: NearGroup
+    law: LawTest
+    notes: tuple[str, ...]
     assumptions: tuple[str, ...]
+    tail: DistinctTail
     bank: StreamedBank
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything but the tail itself, in plain JSON values; infinities and nan are ``None``."""
+        """Everything but the pairs, in plain JSON values; infinities and nan are ``None``."""
         from .diagnosis_report import as_dict
 
         return as_dict(self)
@@ -116,6 +142,7 @@ def diagnose(
     *,
     temperature: float = 0.5,
     batch_size: int = 256,
+    reading: ReadSettings | None = None,
     settings: BankSettings | None = None,
     store: str | Path | None = None,
     seed: int = 0,
@@ -127,12 +154,15 @@ def diagnose(
         embeddings: shape ``(n, d)``, array or tensor, or the path of a file (see
             :func:`weince_lib.diagnostics.embeddings.load_embeddings`). 50 rows at least; hundreds
             to a million are meant. Rows are normalised.
-        pairs: positive pairs as row numbers, shape ``(p, 2)``; they are no negatives, and batches
-            are made of them.
-        labels: one a row; rows with the same label are no negatives of each other.
+        pairs: positive pairs as row numbers, shape ``(p, 2)``, or the path of a file; they are no
+            negatives, and batches are made of them.
+        labels: one a row, or the path of a file; rows with the same label are no negatives of each
+            other. What counts as no label: :func:`weince_lib.diagnostics.embeddings.load_labels`.
         temperature: tau WEINCE is asked with; 0.5 is the paper's for images, 0.05 for text. The
             verdict does not depend on it.
         batch_size: pairs per batch N; 256 is the paper's.
+        reading: columns to leave out or to keep, headers and missing labels; by default nothing is
+            left out and everything doubtful is an error.
         settings: of the bank; by default with this ``seed``.
         store: folder that makes the pass over the pairs resumable.
         seed: of every draw.
@@ -145,9 +175,13 @@ def diagnose(
         ValueError: for embeddings, pairs or labels that cannot be used, with the row named.
         FileNotFoundError, ImportError: as the loaders.
     """
-    if isinstance(embeddings, str | Path):
-        embeddings = load_embeddings(embeddings)
-    z = check_rows(embeddings)
+    reading = reading or ReadSettings()
+    read = read_embeddings(embeddings, reading)
+    z = read.values
+    if labels is not None and read.labels is not None:
+        raise ValueError(
+            f"labels were given twice: as labels, and as column {reading.label_column!r}"
+        )
     if len(z) < LEAST_ROWS:
         raise ValueError(
             f"{len(z)} rows are too few for a tail: at least {LEAST_ROWS} are needed "
@@ -157,14 +191,40 @@ def diagnose(
         raise ValueError(f"temperature must be positive and finite, got {temperature}")
     if batch_size < 4:
         raise ValueError(f"batch_size must be at least 4 pairs, got {batch_size}")
-    pairs = None if pairs is None else check_pair_rows(pairs, len(z))
-    labels = None if labels is None else check_labels(labels, len(z))
+    notes = list(read.notes)
+    if pairs is not None:
+        read_p = read_pairs(pairs, len(z))
+        pairs, notes = read_p.values, [*notes, *read_p.notes]
+    labels = read.labels if labels is None else labels
+    if labels is not None:
+        read_l = read_labels(labels, len(z), reading)
+        labels, notes = read_l.values, [*notes, *read_l.notes]
     settings = settings or BankSettings(seed=seed)
     bank = streamed_bank(
         z, pairs=pairs, labels=labels, settings=settings, store=store, progress=progress
     )
-    shapes = shapes_of(bank, seed)
+    tail = distinct_tail(bank, z)
+    far = pairs_far_above(tail, bank)
+    group = near_group(bank, tail.repeats)
+    told = pairs is not None or labels is not None
+    joined = [tail.members[: far.kept], _belonging(pairs, labels, group)]
+    together = clusters(np.concatenate(joined), bank.rows)
+    few = far.rows <= max(2.0, FEW_ROWS * len(z))  # one pair at least
+    if few:  # as identical rows: their pairs say nothing about the others
+        tail = dataclasses.replace(
+            tail, shortfalls=tail.shortfalls[far.kept :], members=tail.members[far.kept :]
+        )
+    shapes = shapes_of(tail, bank.level, together, seed)
     found, main = verdict(shapes)
+    above = slice(0, main.exceedances)
+    law = law_test(
+        tail.shortfalls[above],
+        together[tail.members[above]],
+        threshold=main.threshold,
+        seed=seed,
+    )
+    if law.refused or not few or (group.others and not told):
+        found = "undecided"
     done = corrections(
         z,
         pairs=pairs,
@@ -176,7 +236,8 @@ def diagnose(
     share, error = _open_share(bank)
     return Diagnosis(
         verdict=found,
-        reason=reason(found, main),
+        headline=headline(found, far, few, group, law, told),
+        reason=reason(found, main, far, few, group, law, told),
         main=main,
         shapes=tuple(shapes),
         rows=len(z),
@@ -185,37 +246,51 @@ def diagnose(
         open_share_all=share,
         open_share_all_error=error,
         duplicates=near_duplicates(bank),
-        assumptions=assumptions(bank, pairs, labels, done[0], main),
+        far=far,
+        group=group,
+        law=law,
+        notes=tuple(notes),
+        assumptions=assumptions(bank, tail, far, few, group, law, pairs, labels, done[0], main),
+        tail=tail,
         bank=bank,
     )
 
 
-def shapes_of(bank: StreamedBank, seed: int = 0) -> list[ShapeAt]:
-    """The tail of a bank at every threshold with enough exceedances, ascending.
+def shapes_of(
+    tail: DistinctTail, level: float, together: np.ndarray, seed: int = 0
+) -> list[ShapeAt]:
+    """The tail at every threshold with enough exceedances, ascending.
 
-    Identical rows are left out; the thresholds are order statistics of what remains.
+    The thresholds are order statistics of the tail.
+
+    Args:
+        tail: the highest pairs of different items.
+        level: quantile its base threshold was meant to be.
+        together: the cluster of each row; rows of one cluster are left out together.
+        seed: as :func:`weince_lib.diagnostics.shape_at`.
 
     Raises:
         ValueError: if no threshold has enough exceedances, with the likely cause.
     """
-    distinct = bank.shortfalls > DUPLICATE
-    order = np.argsort(bank.shortfalls[distinct], kind="stable")
-    delta = bank.shortfalls[distinct][order]
-    members = bank.members[distinct][order]
+    delta = tail.shortfalls
     shapes: list[ShapeAt] = []
-    for level in LEVELS:
-        count = round(bank.pairs * (1.0 - level))
-        if level == bank.level or (not shapes and count >= len(delta)):
+    for q in LEVELS:
+        count = round(tail.pairs * (1.0 - q))
+        if q == level or (not shapes and count >= len(delta)):
             count = min(count, len(delta) - 1)  # the base threshold was itself estimated
-        if not LEAST_EXCEEDANCES <= count < len(delta) or level < bank.level - 1e-9:
+        if not LEAST_EXCEEDANCES <= count < len(delta) or q < level - 1e-9:
             continue
         if delta[0] == delta[count]:
             continue
+        members = together[tail.members[:count]]
+        few = np.unique(members[:MOST_FITTED]).size < 3  # too few clusters for an interval
+        if few:
+            members = tail.members[:count]
         shapes.append(
             shape_at(
                 delta[:count],
-                members[:count],
-                level=level,
+                members,
+                level=q,
                 threshold=1.0 - float(delta[count]),
                 seed=seed,
             )
@@ -223,10 +298,24 @@ def shapes_of(bank: StreamedBank, seed: int = 0) -> list[ShapeAt]:
     if not shapes:
         raise ValueError(
             f"no threshold has {LEAST_EXCEEDANCES} pairs of different rows above it, of "
-            f"{bank.pairs:,} negative pairs: too few rows, too few negatives, or most rows are "
+            f"{tail.pairs:,} negative pairs: too few rows, too few negatives, or most rows are "
             "duplicates of each other"
         )
     return shapes
+
+
+def _belonging(pairs: np.ndarray | None, labels: np.ndarray | None, group: NearGroup) -> np.ndarray:
+    """Pairs of rows that were said to belong together and are no independent draws.
+
+    Positive pairs are views of one item. Rows of one label may be views of an item or different
+    items of a class; they are taken for views if each row's nearest negatives come in groups.
+    """
+    joined = np.empty((0, 2), dtype=np.int64) if pairs is None else pairs
+    if labels is not None and group.others:
+        _, first, code = np.unique(labels, return_index=True, return_inverse=True)
+        views = np.stack([first[code], np.arange(len(labels))], axis=1)
+        joined = np.concatenate([joined, views])
+    return joined
 
 
 def near_duplicates(bank: StreamedBank) -> NearDuplicates:

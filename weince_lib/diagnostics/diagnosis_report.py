@@ -17,7 +17,6 @@ import numpy as np
 from .. import files
 from ..evt import fit_gpd, fit_known_endpoint
 from .batch_correction import Correction
-from .diagnosis_text import DUPLICATE
 from .report_numbers import COSINE_DIGITS, interval, number, percent, with_error
 from .shape_verdict import GROUPS, MARGIN, MOST_FITTED, ShapeAt
 
@@ -51,6 +50,7 @@ def as_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         corrections.append(row)
     plain = {
         "verdict": diagnosis.verdict,
+        "headline": diagnosis.headline,
         "reason": diagnosis.reason,
         "rows": diagnosis.rows,
         "columns": diagnosis.columns,
@@ -61,6 +61,11 @@ def as_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         "open_share_all": diagnosis.open_share_all,
         "open_share_all_error": diagnosis.open_share_all_error,
         "near_duplicates": dataclasses.asdict(diagnosis.duplicates),
+        "repeated_rows": diagnosis.tail.repeats,
+        "far_pairs": dataclasses.asdict(diagnosis.far),
+        "near_group": dataclasses.asdict(diagnosis.group),
+        "law_test": dataclasses.asdict(diagnosis.law),
+        "notes": list(diagnosis.notes),
         "assumptions": list(diagnosis.assumptions),
         "bank": {
             "anchors": len(bank.anchors),
@@ -96,11 +101,12 @@ def as_html(diagnosis: Diagnosis, name: str) -> str:
     parts = [
         f"<h1>Tail of {html.escape(name)}</h1>",
         f"<p>{d.rows:,} embeddings of {d.columns} dimensions, {d.bank.pairs:,} negative pairs.</p>",
-        f'<div class="verdict {d.verdict}"><b>{d.verdict}</b><br>{html.escape(d.reason)}</div>',
+        f'<div class="verdict {d.verdict}"><b>{html.escape(d.headline)}</b><br>',
+        f"{html.escape(d.reason)}</div>",
         _table(
             ("what", "value", "95 % interval"),
             [
-                ("shape ξ̂", _shape(main), interval(main.low, main.high)),
+                ("shape ξ̂", number(main.shape), interval(main.low, main.high)),
                 (
                     "shape with the endpoint at 1",
                     number(main.known),
@@ -132,12 +138,14 @@ def as_html(diagnosis: Diagnosis, name: str) -> str:
         "<h2>Near-duplicates</h2>",
         _duplicates(diagnosis),
         "<h2>What was assumed, and how the verdict is reached</h2><ul>",
-        *(f"<li>{html.escape(line)}</li>" for line in d.assumptions),
+        *(f"<li>{html.escape(line)}</li>" for line in (*d.notes, *d.assumptions)),
         f"<li>At each threshold the interval for ξ is held against the shape r of a normal law "
         f"above the same quantile: endpoint-like if it lies below r − {MARGIN:g}, Gumbel-like if "
         f"above r − {MARGIN:g} and reaching r, undecided otherwise. The main threshold decides; a "
-        f"higher one that says the opposite makes it undecided. At most {MOST_FITTED:,} "
-        f"exceedances are fitted, and {GROUPS} groups of rows left out in turn.</li></ul>",
+        f"higher one that says the opposite makes it undecided, and so do pairs far above the "
+        f"rest, groups of near rows and a tail that does not follow the law. At most "
+        f"{MOST_FITTED:,} exceedances are fitted, and {GROUPS} groups of rows left out in "
+        "turn.</li></ul>",
     ]
     body = "\n".join(parts)
     return (
@@ -159,8 +167,8 @@ def _figures(diagnosis: Diagnosis) -> list[str]:
             "it, as_dict() gives the numbers"
         ) from error
     main, bank = diagnosis.main, diagnosis.bank
-    cosines = 1.0 - bank.shortfalls.astype(np.float64)
-    cosines = cosines[(cosines > main.threshold) & (bank.shortfalls > DUPLICATE)]
+    cosines = 1.0 - diagnosis.tail.shortfalls.astype(np.float64)
+    cosines = cosines[cosines > main.threshold]
     if len(cosines) > MOST_FITTED:
         cosines = np.random.default_rng(0).choice(cosines, MOST_FITTED, replace=False)
     known = fit_known_endpoint(cosines, threshold=main.threshold)
@@ -208,7 +216,7 @@ def _threshold_table(shapes: tuple[ShapeAt, ...], main: ShapeAt) -> str:
             f"{s.level:g}",
             number(s.threshold, 3),
             f"{s.exceedances:,}",
-            f"{_shape(s)} {interval(s.low, s.high)}",
+            f"{number(s.shape)} {interval(s.low, s.high)}",
             number(s.reference),
             f"{number(s.endpoint, COSINE_DIGITS)} "
             f"{interval(s.endpoint_low, s.endpoint_high, COSINE_DIGITS)}",
@@ -274,11 +282,6 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], bold: int | N
             f"<tr{mark}>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
         )
     return "\n".join([*lines, "</table>"])
-
-
-def _shape(at: ShapeAt) -> str:
-    """xi-hat; at -1 the likelihood has no maximum."""
-    return "≤ −1" if at.shape == -1.0 else number(at.shape)
 
 
 def _dimension(shape: float) -> float:

@@ -7,21 +7,69 @@ import numpy as np
 from .bank_types import StreamedBank
 from .batch_correction import Correction
 from .shape_verdict import ShapeAt, Verdict
-
-#: Pairs nearer than this are the same item: vectors within 1.4e-5 of each other, about what one
-#: item's float32 embeddings from two batches differ by. More would cut off tails in few dimensions.
-DUPLICATE = 1e-10
+from .tail_checks import DUPLICATE, DistinctTail, FarPairs, LawTest, NearGroup
 
 
-def reason(found: Verdict, main: ShapeAt) -> str:
-    """The verdict in a sentence or two."""
-    interval = f"ξ̂ = {main.shape:.2f}, 95 % interval [{main.low:.2f}, {main.high:.2f}]"
-    if main.shape == -1.0:
-        interval = (
-            "ξ̂ ≤ -1, where maximum likelihood has no estimate "
-            f"({main.known:.2f} [{main.known_low:.2f}, {main.known_high:.2f}] with the endpoint "
-            "at cosine 1)"
+def headline(
+    found: Verdict, far: FarPairs, few: bool, group: NearGroup, law: LawTest, told: bool
+) -> str:
+    """The verdict in a line; after ``undecided:`` the check that failed, if one did."""
+    if not few:
+        return f"undecided: {_pairs(far.count)} far above the rest"
+    if group.others and not told:
+        return f"undecided: most rows have {_others(group)} much nearer than all the rest"
+    if law.refused:
+        return "undecided: the tail does not follow the law whose shape is read"
+    return found
+
+
+def reason(
+    found: Verdict,
+    main: ShapeAt,
+    far: FarPairs,
+    few: bool,
+    group: NearGroup,
+    law: LawTest,
+    told: bool,
+) -> str:
+    """The verdict in a sentence or two.
+
+    Args:
+        found: the verdict.
+        main: the tail at the main threshold.
+        far: pairs far above the rest.
+        few: whether these are so few that they were left out and the rest was judged.
+        group: of near rows, that most rows have.
+        law: test of the law at the main threshold.
+        told: whether pairs or labels were given.
+    """
+    advice = "give pairs or labels, or keep one row of each item"
+    if told:
+        advice = "pairs or labels were given: look whether they cover all such rows"
+    if not few:
+        return (
+            f"{_pairs(far.count)} far above the rest: {_cosines(far)}. Such pairs are views or "
+            "copies of the same items that count as negatives, or items of tight classes; rows "
+            f"are then not independent and a shape of this tail says nothing; {advice}."
         )
+    if group.others and not told:
+        return (
+            f"Most rows have {_others(group)} much nearer than all the rest: the gap to the next "
+            f"is {group.ratio:.1f} times what it is around. So rows seem to be views or copies of "
+            f"the same items, {group.others + 1} of each, that count as negatives; rows are then "
+            f"not independent and a shape of this tail says nothing; {advice}."
+        )
+    if law.refused:
+        return (
+            "The pairs above the main threshold do not follow a generalised Pareto law "
+            f"(A² = {law.statistic:.2f}, p = {law.p:.3f}, from {law.pairs} pairs without a common "
+            "row), so its shape says nothing about an endpoint. Rows that belong together, or a "
+            "mixture of several kinds of items, do this: give pairs or labels, or diagnose each "
+            "kind alone."
+        )
+    interval = f"ξ̂ = {main.shape:.2f}, 95 % interval [{main.low:.2f}, {main.high:.2f}]"
+    if main.by_moments:
+        interval += " (by moments: maximum likelihood has no estimate at or below -1)"
     interval = interval.replace("-", "−")
     yard = f"{main.reference:.2f} of a normal law".replace("-", "−")
     if found == "endpoint-like":
@@ -52,6 +100,11 @@ def reason(found: Verdict, main: ShapeAt) -> str:
 
 def assumptions(
     bank: StreamedBank,
+    tail: DistinctTail,
+    far: FarPairs,
+    few: bool,
+    group: NearGroup,
+    law: LawTest,
     pairs: np.ndarray | None,
     labels: np.ndarray | None,
     correction: Correction,
@@ -79,9 +132,47 @@ def assumptions(
         "Intervals for the shape are 95 %, by a jackknife over groups of rows: the rows are taken "
         "for independent draws, the pairs are not."
     )
+    if pairs is not None:
+        fitted += " The rows of a positive pair count as one."
     if main.fitted < main.exceedances:
         fitted += (
             f" Of {main.exceedances:,} exceedances {main.fitted:,}, drawn at random, were fitted."
+        )
+    repeated = (
+        f"{tail.repeats:,} rows repeat an earlier row (1 − s ≤ {DUPLICATE:g}) and were left out of "
+        "the fits, so that each item counts once."
+        if tail.repeats
+        else f"No row repeats another (1 − s ≤ {DUPLICATE:g})."
+    )
+    if not far.count:
+        apart = "No pairs lie far above the rest."
+    elif few:
+        apart = (
+            f"{_pairs(far.count)} far above the rest ({_cosines(far)}). As they are of {far.rows} "
+            "rows only, they were left out of the fits, and their rows count as one in intervals."
+        )
+    else:
+        apart = "Rows whose pairs lie far above the rest count as one in intervals."
+    if np.isnan(group.ratio):
+        near = "Whether rows have groups of near rows was not looked at, as too many repeat others."
+    elif group.others and labels is not None:
+        near = (
+            f"Most rows have {_others(group)} much nearer than all the rest. So rows of one label "
+            "were taken for views of one item, and count as one in intervals and tests."
+        )
+    elif group.others:
+        near = f"Most rows have {_others(group)} much nearer than all the rest."
+    else:
+        near = "No number of nearest rows stands out, as it would with views of the same items."
+    if np.isnan(law.p):
+        tested = (
+            f"The law was not tested: only {law.pairs} pairs above the main threshold have no row "
+            "in common."
+        )
+    else:
+        tested = (
+            f"The generalised Pareto law above the main threshold was tested on {law.pairs} pairs "
+            f"without a common row: p = {law.p:.3f}."
         )
     batch = (
         f"WEINCE was asked in {correction.batches} "
@@ -93,6 +184,26 @@ def assumptions(
         negatives,
         sampling,
         fitted,
-        f"Pairs of identical rows (1 − s ≤ {DUPLICATE:g}) were left out of the fits.",
+        repeated,
+        apart,
+        near,
+        tested,
         batch,
+    )
+
+
+def _pairs(count: int) -> str:
+    """How many pairs lie somewhere, verb included."""
+    return "1 pair lies" if count == 1 else f"{count:,} pairs lie"
+
+
+def _others(group: NearGroup) -> str:
+    return "1 other" if group.others == 1 else f"{group.others} others"
+
+
+def _cosines(far: FarPairs) -> str:
+    return (
+        f"their cosines are at least {far.lowest:.3f}, all others at most {far.rest:.3f}".replace(
+            "-", "−"
+        )
     )

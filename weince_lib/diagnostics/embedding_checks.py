@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -11,6 +13,13 @@ from ..losses.similarity import ZERO_NORM
 
 #: Rows looked at in one go, so that a file larger than memory can be checked.
 _CHUNK = 65_536
+#: What stands for a missing label in text, in lower case and without blanks around it.
+MISSING = ("", "na", "n/a", "nan", "none", "null", "<na>")
+#: Names of columns that are no part of an embedding, in lower case.
+NOT_EMBEDDING = ("id", "ids", "idx", "index", "label", "labels", "class", "target", "split")
+
+#: What to do with rows without a label: refuse them, or make each a class of its own.
+Unlabelled = Literal["error", "alone"]
 
 
 def check_rows(embeddings: Any, name: str = "embeddings", least: int = 2) -> np.ndarray:
@@ -23,7 +32,8 @@ def check_rows(embeddings: Any, name: str = "embeddings", least: int = 2) -> np.
 
     Raises:
         ValueError: unless the array is a numeric matrix with enough rows, all of them finite and
-            not zero (the first bad row is named), and not all pointing the same way.
+            not zero (the first bad row is named), and not all pointing the same way. Integers of
+            8 bits and unsigned ones are refused, as they may be bit-packed codes.
     """
     if isinstance(embeddings, torch.Tensor):
         embeddings = embeddings.detach().cpu()
@@ -35,6 +45,12 @@ def check_rows(embeddings: Any, name: str = "embeddings", least: int = 2) -> np.
         raise ValueError(f"{name} must be 2-D, one row per item, got shape {z.shape}")
     if z.dtype.kind not in "fiu":
         raise ValueError(f"{name} must be real numbers, got dtype {z.dtype}")
+    if z.dtype.kind == "u" or z.dtype == np.int8:
+        raise ValueError(
+            f"{name} has dtype {z.dtype}, as bit-packed codes have, whose cosine means nothing: "
+            "unpack codes with numpy.unpackbits(z.view('uint8'), axis=1) and convert 0 and 1 to -1 "
+            "and 1, or, if the numbers are meant as they are, convert with z.astype('float32')"
+        )
     if z.shape[0] < least or z.shape[1] < 2:
         raise ValueError(
             f"{name}: {z.shape[0]} rows of {z.shape[1]} columns; at least {least} rows and 2 "
@@ -89,21 +105,202 @@ def check_pair_rows(pairs: Any, rows: int, name: str = "pairs") -> np.ndarray:
 
 
 def check_labels(labels: Any, rows: int) -> np.ndarray:
-    """Return labels as codes from 0, int64, shape ``(rows,)``.
+    """Return labels as codes from 0, int64, shape ``(rows,)``; see :func:`code_labels`."""
+    return code_labels(labels, rows)[0]
+
+
+def code_labels(labels: Any, rows: int, unlabelled: Unlabelled = "error") -> tuple[np.ndarray, int]:
+    """Number labels from 0 and say how many rows have none.
+
+    Labels are equal only if they are written alike: ``"1"``, ``"01"`` and ``"001"`` are three. No
+    label are ``None``, NaN, the texts in :data:`MISSING` whatever their case, and -1, which
+    scikit-learn writes for unlabelled and noise; only where all labels are -1 or 1 is -1 a class.
+
+    Args:
+        labels: shape ``(rows,)`` or ``(rows, 1)``, numbers or text.
+        rows: number of embeddings.
+        unlabelled: ``"error"``, or ``"alone"``: every row without a label is a class of its own,
+            so that all its pairs are negatives.
+
+    Returns:
+        Codes, int64, shape ``(rows,)``, and the number of rows without a label.
 
     Raises:
-        ValueError: unless there is one label a row and at least two different ones.
+        ValueError: unless there is one label a row, all numbers or all text, at least two of them
+            different, and, with ``unlabelled="error"``, none missing (the first such row is named).
     """
-    array = np.asarray(labels.cpu() if isinstance(labels, torch.Tensor) else labels)
+    if unlabelled not in ("error", "alone"):
+        raise ValueError(f"unlabelled must be 'error' or 'alone', got {unlabelled!r}")
+    array = _label_array(labels)
     array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
     if array.shape != (rows,):
         raise ValueError(f"labels must have shape ({rows},), one a row, got {array.shape}")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError(f"labels: row {int(np.argmin(np.isfinite(array)))} has no label")
-    names, codes = np.unique(array.astype(str) if array.dtype == object else array, False, True)
-    if len(names) < 2:
+    if array.dtype.kind not in "OUbiuf":
+        raise ValueError(f"labels must be numbers or text, got dtype {array.dtype}")
+    values: list[Any] = array.tolist()
+    missing = np.array([_is_missing(value) for value in values], dtype=bool)
+    given = [value for value, gone in zip(values, missing, strict=True) if not gone]
+    odd = next((v for v in given if not isinstance(v, str | bool | int | float | np.generic)), None)
+    if odd is not None:
+        raise ValueError(f"labels must be numbers or text, got a {type(odd).__name__}: {odd!r:.60}")
+    text = [isinstance(value, str) for value in given]
+    if any(text) and not all(text):
+        row = next(k for k, v in enumerate(values) if not missing[k] and not isinstance(v, str))
+        raise ValueError(
+            f"labels mix text and numbers: row {row} is {values[row]!r}; give all as text"
+        )
+    minus = np.array(
+        [not gone and _is_minus_one(v) for v, gone in zip(values, missing, strict=True)], dtype=bool
+    )
+    binary = not missing.any() and all(
+        low or str(v).strip() in ("1", "1.0") for v, low in zip(values, minus, strict=True)
+    )
+    if not binary:
+        missing |= minus
+    count = int(missing.sum())
+    if count and unlabelled == "error":
+        row = int(np.argmax(missing))
+        what = "-1 counts as none, as in scikit-learn; " if minus[row] else ""
+        raise ValueError(
+            f"labels: row {row} has no label ({values[row]!r}), nor have {count - 1} others of "
+            f"{rows} rows; {what}label them, or make each such row a class of its own with "
+            "unlabelled='alone' (--unlabelled alone)"
+        )
+    codes = np.empty(rows, dtype=np.int64)
+    known: dict[Any, int] = {}
+    for row, value in enumerate(values):
+        key = (row,) if missing[row] else value
+        codes[row] = known.setdefault(key, len(known))
+    if len(known) < 2:
         raise ValueError("labels: all rows have the same label, so there are no negatives")
-    return codes.astype(np.int64)
+    return codes, count
+
+
+def whole_columns(z: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Columns that hold whole numbers only, and not only 0.
+
+    Returns:
+        Their numbers, and whether some other column holds a fraction.
+    """
+    whole = np.arange(z.shape[1])
+    filled = np.zeros(z.shape[1], dtype=bool)
+    for start in range(0, len(z), _CHUNK):
+        part = np.asarray(z[start : start + _CHUNK])[:, whole]
+        with np.errstate(invalid="ignore"):
+            kept = (np.trunc(part) == part).all(axis=0)
+        filled[whole] |= (part != 0).any(axis=0)
+        whole = whole[kept]
+        if not whole.size:
+            break
+    return whole[filled[whole]], whole.size < z.shape[1]
+
+
+def choose_columns(
+    z: np.ndarray,
+    columns: Sequence[str],
+    name: str,
+    *,
+    ignore: Sequence[str | int] = (),
+    keep: Sequence[str | int] = (),
+    named: bool | None = True,
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Leave columns out that are no part of the embedding, and refuse those that look like it.
+
+    Args:
+        z: shape ``(n, d)``, numeric.
+        columns: their names.
+        name: what the error calls the embeddings.
+        ignore: columns to leave out, by name or number.
+        keep: columns that are part of the embedding however they look.
+        named: whether the names were given and may be judged; ``None`` for coordinates of
+            vectors, which cannot be named.
+
+    Returns:
+        The columns left, and notes on what was taken for granted.
+
+    Raises:
+        ValueError: for a column in ``ignore`` or ``keep`` that is not there, and for columns
+            that are neither ignored nor kept and are called like an id or a label, or hold whole
+            numbers where others hold fractions.
+    """
+    out, safe = (columns_called(columns, given, name) for given in (ignore, keep))
+    left = [k for k in range(len(columns)) if k not in out]
+    if not left:
+        raise ValueError(f"{name}: no column is left; ignore fewer")
+    notes = []
+    if out:
+        notes.append(f"{name}: {_list(columns, sorted(out))} left out, as asked.")
+        z = z[:, left]
+    if named:
+        called = [k for k in left if columns[k].strip().lower() in NOT_EMBEDDING and k not in safe]
+        if called:
+            raise ValueError(
+                f"{name}: {_list(columns, called)} seems to be no part of the embedding; "
+                + _ways(columns[called[0]])
+            )
+    found, fractions = whole_columns(z)
+    whole = [left[k] for k in found if left[k] not in safe]
+    if whole and fractions:
+        raise ValueError(
+            f"{name}: {_list(columns, whole)} holds whole numbers where other columns hold "
+            "fractions, as an id, label or index does; "
+            + ("leave it out of the vectors" if named is None else _ways(columns[whole[0]]))
+        )
+    if not fractions:
+        notes.append(
+            f"{name}: all entries are whole numbers; they were taken as coordinates, not as codes."
+        )
+    return z, tuple(notes)
+
+
+def columns_called(columns: Sequence[str], given: Sequence[str | int], name: str) -> set[int]:
+    """Positions of columns given by name or, where no name fits, by number from 0."""
+    found = set()
+    for column in given:
+        text = str(column)
+        if text in columns:
+            found.add(list(columns).index(text))
+        elif text.isdecimal() and int(text) < len(columns):
+            found.add(int(text))
+        else:
+            some = ", ".join(columns[:6]) + (", ..." if len(columns) > 6 else "")
+            raise ValueError(f"{name} has no column {text!r}; its columns: {some}")
+    return found
+
+
+def _list(columns: Sequence[str], which: Sequence[int]) -> str:
+    shown = ", ".join(repr(columns[k]) for k in which[:6])
+    return f"column{'s' if len(which) > 1 else ''} {shown}" + (", ..." if len(which) > 6 else "")
+
+
+def _ways(column: str) -> str:
+    return (
+        f"leave it out (--ignore-column {column}, or ReadSettings(ignore=({column!r},))) or say "
+        f"that it belongs to the embedding (--keep-column {column}, or keep=...)"
+    )
+
+
+def _label_array(labels: Any) -> np.ndarray:
+    if isinstance(labels, torch.Tensor):
+        return labels.detach().cpu().numpy()
+    if isinstance(labels, list | tuple):  # NumPy would write a mix of kinds all as text
+        held = np.empty(len(labels), dtype=object)
+        held[:] = [v.item() if isinstance(v, torch.Tensor) and v.ndim == 0 else v for v in labels]
+        return held
+    array = np.asarray(labels)
+    return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, float):
+        return math.isnan(value)
+    return isinstance(value, str) and value.strip().lower() in MISSING
+
+
+def _is_minus_one(value: Any) -> bool:
+    return value.strip() == "-1" if isinstance(value, str) else bool(value == -1)
 
 
 def _check_part(part: np.ndarray, start: int, name: str) -> None:

@@ -3,10 +3,15 @@
 **Intervals.** Pairs (i, j) share rows, so a shape of them is a function of a U-statistic and its
 interval comes from leaving out rows, in groups, with every pair they are in
 (:func:`weince_lib.evt.cluster_interval`); as if pairs were independent it would be too short. Where
-maximum likelihood has no estimate (shape at or below -1) the shape counts as -1. The noise of a
-pair itself is counted through either of its rows, so the interval is on the safe side: up to
-sqrt(2) too wide where rows matter little. On spheres (d = 4 to 200, 150 and 300 rows) intervals of
-nominally 0.95 cover 0.95 to 1.00.
+maximum likelihood has no estimate (shape at or below -1) shape, endpoint and intervals are those of
+probability-weighted moments (:mod:`weince_lib.evt.moments`); while it has one, parts of the rows
+without one count as -1. The noise of a pair itself is counted through either of its rows, so the
+interval is on the safe side: up to sqrt(2) too wide where rows matter little. On spheres (d = 4 to
+200, 150 and 300 rows) intervals of nominally 0.95 cover 0.95 to 1.00.
+
+At shapes below -1/2 the endpoint hangs on the largest cosine, which leaving out rows hardly moves,
+so its upper end is at least where the largest of as many independent pairs as there are rows above
+the threshold would lie with probability 0.05, for the heaviest shape in the interval.
 
 **The rule.** xi < 0 at a finite threshold is not yet an endpoint. A normal law, whose limit is
 xi = 0, shows -0.09 above its 0.99 quantile, and so do the cosines of directions spread over
@@ -25,10 +30,13 @@ The verdict is the vote at the main threshold, the highest quantile up to 0.99 w
 exceedances; a higher threshold that votes for the opposite makes it undecided. So a law with
 xi = r(q) or heavier is called endpoint-like at most as often as a 95 % interval misses low by more
 than the margin, and an endpoint tail with xi <= r(q) - 0.05 Gumbel-like at most as often as one
-misses high: 2.5 % each if the intervals kept their level. ``tests/diagnostics/test_verdict_rates``
+misses high: 2.5 % each if the intervals kept their level. ``tests/diagnostics/test_shape_verdict``
 holds the rule to at most 5 % on known laws. The margin, 0.05, is about half of r(0.99): a tail
 counts as shorter than normal once it lies half as far below the normal law as that lies below the
 exponential one.
+
+The rule takes the law and the independence of the rows for granted;
+:func:`weince_lib.diagnostics.diagnose` checks both first (:mod:`.tail_checks`).
 
 The verdict is about the shape. Whether the endpoint is *cosine 1*, which WEINCE's second coordinate
 supposes, is read from the interval of the implied endpoint (:class:`ShapeAt.cap`).
@@ -47,6 +55,7 @@ from scipy import special
 from scipy.optimize import brentq
 
 from ..evt import cluster_interval
+from ..evt.moments import moment_fit
 from ..evt.profile import GPDProfile, ProfilePoint
 
 Verdict = Literal["endpoint-like", "Gumbel-like", "undecided"]
@@ -76,9 +85,10 @@ class ShapeAt:
         threshold: u, a cosine.
         exceedances: pairs above it.
         fitted: pairs the fits used; fewer if there were more than :data:`MOST_FITTED`.
-        shape: xi by generalised Pareto maximum likelihood, -1 where there is no maximum.
-        low: lower end of its interval, cut off at -1.
+        shape: xi by generalised Pareto maximum likelihood, or by moments where that has no maximum.
+        low: lower end of its interval; maximum likelihood's is cut off at -1.
         high: upper end.
+        by_moments: whether shape and endpoint are by moments.
         reference: shape of a normal tail above the same quantile.
         known: xi with the endpoint known to be cosine 1, below 0 by construction.
         known_low: lower end.
@@ -98,6 +108,7 @@ class ShapeAt:
     shape: float
     low: float
     high: float
+    by_moments: bool
     reference: float
     known: float
     known_low: float
@@ -138,7 +149,7 @@ def shape_at(
 
     Args:
         shortfalls: 1 - s of the pairs, shape ``(m,)``; those strictly above the threshold count.
-        members: their rows, shape ``(m, 2)``.
+        members: their rows, or clusters of rows that belong together, shape ``(m, 2)``.
         level: quantile the threshold lies at; gives the normal yardstick.
         threshold: u, a cosine.
         seed: of the thinning and of the groups.
@@ -161,13 +172,15 @@ def shape_at(
     delta = shortfalls.astype(np.float64)
 
     near = _fit(room - delta)[0]
+    by_moments = near == -1.0
     fits: dict[int, tuple[float, float]] = {}
 
     def fit(values: np.ndarray) -> tuple[float, float]:
         """Each part of the pairs is fitted once for both of its numbers."""
         key = hash(values.tobytes())
         if key not in fits:
-            fits[key] = _fit(room - values, near)
+            excesses = room - values
+            fits[key] = _moments(excesses) if by_moments else _fit(excesses, near)
         return fits[key]
 
     def shape(values: np.ndarray) -> float:
@@ -191,14 +204,19 @@ def shape_at(
         for x in (inverse.estimate, inverse.high, inverse.low)
     )
     low, high = max(low, largest), max(high, largest)
+    if free.estimate < -0.5 and free.high < 0.0:
+        rows = int(np.unique(members).size)
+        beyond = (-math.expm1(math.log(0.05) / rows)) ** -free.high
+        high = max(high, threshold + (largest - threshold) / (1.0 - beyond))
     return ShapeAt(
         level=level,
         threshold=threshold,
         exceedances=count,
         fitted=len(delta),
         shape=free.estimate,
-        low=max(free.low, -1.0),
+        low=free.low if by_moments else max(free.low, -1.0),
         high=free.high,
+        by_moments=by_moments,
         reference=reference,
         known=fixed.estimate,
         known_low=fixed.low,
@@ -263,6 +281,12 @@ def _fit(excesses: np.ndarray, near: float | None = None) -> tuple[float, float]
     if best is None:
         return -1.0, 1.0 / profile.largest
     return best.shape, -best.shape / (best.scale * profile.largest)
+
+
+def _moments(excesses: np.ndarray) -> tuple[float, float]:
+    """Shape, and 1 / (endpoint - threshold), by probability-weighted moments."""
+    shape, scale = moment_fit(excesses)
+    return float(shape), float(-shape / scale)
 
 
 def _maximum_near(profile: GPDProfile, s: float) -> ProfilePoint | None:
