@@ -11,20 +11,22 @@ from pathlib import Path
 
 import click
 
+from . import errors
+
 
 class _Friendly(click.Group):
-    """Shows the library's own errors as one line and keeps tracebacks for the unexpected."""
+    """Shows errors that a user can mend as one line; see :mod:`weince_lib.errors`."""
 
     def invoke(self, ctx: click.Context) -> object:
-        from .experiments.config import ConfigError
-        from .experiments.lab import LabError
-        from .experiments.notebooks import NotebookError
-        from .experiments.store import RecordError
-
         try:
             return super().invoke(ctx)
-        except (ConfigError, LabError, NotebookError, RecordError, FileNotFoundError) as error:
-            raise click.ClickException(str(error)) from error
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except errors.SHOWN as error:
+            raise click.ClickException(errors.one_line(error)) from error
+        except Exception as error:
+            error.add_note(errors.UNEXPECTED)
+            raise
 
 
 @click.group(cls=_Friendly, context_settings={"help_option_names": ["-h", "--help"]})
@@ -132,10 +134,7 @@ def site(output: Path | None) -> None:
     """Build the static site from the executed notebooks, the claims and the docstrings."""
     from .site import build
 
-    try:
-        click.echo(build(output))
-    except ImportError as error:
-        raise click.ClickException(str(error)) from error
+    click.echo(build(output))
 
 
 @main.command()
@@ -199,10 +198,7 @@ def paper() -> None:
     """Rebuild paper/companion.pdf from the claims, the results and the figures."""
     from .experiments import companion
 
-    try:
-        click.echo(companion.build())
-    except ImportError as error:
-        raise click.ClickException(str(error)) from error
+    click.echo(companion.build())
 
 
 @main.group()
@@ -234,10 +230,8 @@ def check_data(names: Sequence[str]) -> None:
 
     bad = 0
     for name in names:
-        try:
+        with errors.checking_input():
             findings = check(name)
-        except ValueError as error:
-            raise click.ClickException(str(error)) from error
         click.secho(title(name), bold=True)
         for finding in findings:
             click.echo(f"  {'ok ' if finding.ok else 'BAD'}  {finding.text}")
@@ -276,7 +270,7 @@ def diagnose(
     if pairs and labels:
         raise click.UsageError("give --pairs or --labels, not both")
     folder = out or embeddings.with_name(f"{embeddings.stem}-diagnosis")
-    try:
+    with errors.checking_input():
         z = diagnostics.load_embeddings(embeddings)
         found = diagnostics.diagnose(
             z,
@@ -288,12 +282,10 @@ def diagnose(
             seed=seed,
             progress=True,
         )
-        page = found.save(folder, name=embeddings.name)
-    except (ValueError, ImportError) as error:
-        raise click.ClickException(str(error)) from error
+    # Said before the report is written, so that a full disk does not take the answer along.
     click.secho(found.verdict, bold=True)
     click.echo(textwrap.fill(found.reason, 96))
-    click.echo(page)
+    click.echo(found.save(folder, name=embeddings.name))
 
 
 @main.command()

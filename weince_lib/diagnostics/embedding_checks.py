@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..losses.similarity import ZERO_NORM
+from ..losses.similarity import ZERO_NORM, check_kind, describe_short
 
 #: Rows looked at in one go, so that a file larger than memory can be checked.
 _CHUNK = 65_536
@@ -26,6 +26,8 @@ def check_rows(embeddings: Any, name: str = "embeddings", least: int = 2) -> np.
             not zero (the first bad row is named), and not all pointing the same way.
     """
     if isinstance(embeddings, torch.Tensor):
+        if embeddings.is_floating_point() or embeddings.is_quantized or embeddings.is_sparse:
+            check_kind(embeddings, name)
         embeddings = embeddings.detach().cpu()
         if embeddings.dtype == torch.bfloat16:
             embeddings = embeddings.float()
@@ -118,7 +120,8 @@ def _check_part(part: np.ndarray, start: int, name: str) -> None:
         )
     zero = norm < ZERO_NORM
     if zero.any():
+        row = int(np.argmax(zero))
         raise ValueError(
-            f"{name}: row {start + int(np.argmax(zero))} is zero, so it has no cosine; "
+            f"{name}: row {start + row} {describe_short(float(norm[row]))}, so it has no cosine; "
             f"{int(zero.sum())} such rows here: drop them"
         )

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..errors import MissingPackageError, one_line
 from .embedding_checks import check_labels, check_pair_rows, check_rows
 
 #: Key that is taken where a file holds several arrays.
@@ -101,7 +102,15 @@ def _read(path: Path, keys: tuple[str, ...], text: bool = False) -> Any:
         )
     if kind not in readers:
         raise ValueError(f"{path.name}: unknown kind of file; known: {', '.join(readers)}")
-    return readers[kind]()
+    try:
+        return readers[kind]()
+    except (ValueError, MissingPackageError):
+        raise
+    except Exception as error:  # what a reader raises for a damaged file may be of any kind
+        raise ValueError(
+            f"{path.name} cannot be read ({type(error).__name__}: {one_line(error)}); it is "
+            "damaged or of another kind than its name says: save it anew"
+        ) from error
 
 
 def _numpy(path: Path, keys: tuple[str, ...]) -> Any:
@@ -125,7 +134,10 @@ def _numpy(path: Path, keys: tuple[str, ...]) -> Any:
                 f"{path.name} holds Python objects, a pickle, which runs code when it is read: "
                 "refused. Save a plain numeric array"
             ) from None
-        raise ValueError(f"{path.name} cannot be read: {error}") from error
+        raise ValueError(
+            f"{path.name} cannot be read ({one_line(error)}); it is damaged: save it anew with "
+            "numpy.save"
+        ) from error
 
 
 def _torch(path: Path, keys: tuple[str, ...]) -> Any:
@@ -209,6 +221,6 @@ def _need(package: str, path: Path) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError as error:
-        raise ImportError(
+        raise MissingPackageError(
             f"reading {path.name} needs {package}: pip install 'weince-lib[{_EXTRA[package]}]'"
         ) from error

@@ -40,8 +40,8 @@ from typing import Any
 
 import torch
 
-from ..vision import Execution, ImageSet, ProcessError, join_processes
-from ..vision.checkpoints import CheckpointError
+from ..errors import SHOWN, one_line
+from ..vision import Execution, ImageSet, join_processes
 from . import paths, store
 from .config import AUTO, ConfigError, VisionConfig, is_own, profile_stamp, vision_config
 from .store import Metric, Record
@@ -270,8 +270,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stopped:  # within training (TrainingInterrupted) or outside it
         print(str(stopped) or "stopped; run again to continue", file=sys.stderr)
         return 75
-    except (CheckpointError, ConfigError, FileNotFoundError, ProcessError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
+    except SHOWN as error:
+        print(f"error: {one_line(error)}", file=sys.stderr)
         return 1
     return 0
 

@@ -193,6 +193,10 @@ def run_link(config: LinkConfig, *, profile: str) -> Record:
         details={
             "parameters": {name: dict(p) for name, p in comparison.parameters.items()},
             "gains": {name: gain_json(test) for name, test in gains.items()},
+            "duplicates": {
+                "identical": selection.identical,
+                "near": selection.near_duplicates,
+            },
             "simulated_ratios": ratio.simulated.round(4).tolist(),
             "cross_validation": {
                 "gains": crossed.gains.tolist(),

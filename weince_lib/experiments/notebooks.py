@@ -23,6 +23,7 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill import PapermillExecutionError
 
 from .. import files
+from ..errors import WeinceError
 from . import paths
 
 #: Seconds a single cell may take in the quick profile before the run is stopped.
@@ -35,7 +36,7 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 FAILURES = (PapermillExecutionError, CellTimeoutError, DeadKernelError)
 
 
-class NotebookError(Exception):
+class NotebookError(WeinceError):
     """A notebook that does not exist, or parameters it does not have."""
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import files
+from ..errors import WeinceError
 from . import paths
 from .provenance import provenance
 
@@ -24,7 +25,7 @@ from .provenance import provenance
 SCHEMA = 1
 
 
-class RecordError(Exception):
+class RecordError(WeinceError):
     """A record file that cannot be read; the message names it."""
 
 

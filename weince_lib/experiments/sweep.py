@@ -21,11 +21,12 @@ from pathlib import Path
 import pandas as pd
 
 from .. import files
+from ..errors import SHOWN, one_line
 from ..vision import Execution
 from . import collect, paths, record_lines, store
 from .config import ConfigError, VisionConfig
 from .grid import Run, Study, study
-from .store import Record, RecordError
+from .store import Record
 from .text_config import TextConfig
 from .vision import run_vision
 
@@ -290,8 +291,8 @@ def main(words: list[str] | None = None) -> int:
         else:
             for run in measure_study(given.study, given.seed, given.device):
                 sys.stderr.write(f"not finished, left out: {run.setting}, seed {run.seed}\n")
-    except (ConfigError, FileNotFoundError, ConnectionError, ImportError, RecordError) as error:
-        sys.stderr.write(f"Error: {error}\n")
+    except SHOWN as error:
+        sys.stderr.write(f"Error: {one_line(error)}\n")
         return 1
     except KeyboardInterrupt as stopped:
         sys.stderr.write(f"{str(stopped) or 'stopped; run again to continue'}\n")

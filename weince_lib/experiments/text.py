@@ -19,18 +19,18 @@ import torch
 from torch import nn
 
 from .. import files
+from ..errors import SHOWN, one_line
 from ..losses import PRESETS
 from ..text import sts_score
 from ..text.simcse import SimCSE, encode
 from ..text.sts import StsPairs
 from ..text.tokens import SentenceTokenizer
 from ..text.training import BEST, SimCSESettings, snapshot, train_simcse
-from ..vision.checkpoints import CheckpointError, load_checkpoint, restore_model
-from ..vision.processes import ProcessError, World, current_world, join_processes
-from ..vision.training import NonFiniteLossError
+from ..vision.checkpoints import load_checkpoint, restore_model
+from ..vision.processes import World, current_world, join_processes
 from . import store
 from .config import ConfigError
-from .store import Metric, Record, RecordError
+from .store import Metric, Record
 from .text_config import TEXT_PROFILES, TextConfig, text_config, text_stamp
 from .text_data import TextData, build_text_model, load_text, text_labels, total_steps
 
@@ -319,17 +319,8 @@ def main(words: list[str] | None = None) -> int:
             **_settings(given.settings),
         )
         record = run_text(config, profile=given.profile)
-    except (
-        ConfigError,
-        CheckpointError,
-        NonFiniteLossError,
-        ProcessError,
-        RecordError,
-        OSError,  # a file or a hub that is not there
-        ValueError,
-        ImportError,
-    ) as error:
-        sys.stderr.write(f"Error: {' '.join(str(error).split())}\n")
+    except SHOWN as error:
+        sys.stderr.write(f"Error: {one_line(error)}\n")
         return 1
     except KeyboardInterrupt as stopped:
         sys.stderr.write(f"{str(stopped) or 'stopped; run again to continue'}\n")

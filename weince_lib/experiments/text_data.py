@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from ..errors import checking_input
 from ..text import load_corpus, load_sts
 from ..text.encoders import StaticEncoder, TinyTransformer, load_transformer
 from ..text.simcse import SimCSE, seeded
@@ -47,15 +48,16 @@ def load_text(config: TextConfig) -> TextData:
     Raises:
         ModelFolderError: for a model that lacks a part or has other weights than asked for.
         FileNotFoundError: for a corpus or pairs that are not here.
-        ValueError: for a corpus or pairs that are wrong.
+        InputError: for a corpus or pairs that are wrong.
     """
-    dev = load_sts(config.sts[0], "dev")
-    test = tuple(load_sts(name, "test") for name in config.sts)
-    folder, weights = None, ""
-    if config.model:
-        folder = model_folder(config.model)
-        weights = check_hash(weights_file(folder), config.weights_sha256)
-    corpus = load_corpus(config.corpus, limit=config.train_limit)
+    with checking_input():
+        dev = load_sts(config.sts[0], "dev")
+        test = tuple(load_sts(name, "test") for name in config.sts)
+        folder, weights = None, ""
+        if config.model:
+            folder = model_folder(config.model)
+            weights = check_hash(weights_file(folder), config.weights_sha256)
+        corpus = load_corpus(config.corpus, limit=config.train_limit)
     tokenizer = SentenceTokenizer(
         word_tokenizer(corpus) if folder is None else read_tokenizer(folder),
         config.max_length,

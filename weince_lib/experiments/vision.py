@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from .. import files
+from ..errors import checking_input
 from ..losses import AblationLoss, InfoNCELoss, WEINCELoss
 from ..vision import (
     Execution,
@@ -62,12 +63,18 @@ def trains_on_labelled(config: VisionConfig) -> bool:
 
 
 def load_images(config: VisionConfig, split: str, limit: int = 0) -> ImageSet:
-    """A split of the run's data set; relative folders start at the companion's root."""
+    """A split of the run's data set; relative folders start at the companion's root.
+
+    Raises:
+        InputError: for files that are damaged or wrong, see :func:`weince_lib.vision.load`.
+        FileNotFoundError: for data that is missing.
+    """
     name, root = config.dataset, paths.data()
     kind, _, folder = name.partition(":")
     if folder:
         name = f"{kind}:{paths.root() / folder}"
-    return load(name, split, root=root, limit=limit, image_size=config.image_size)
+    with checking_input():
+        return load(name, split, root=root, limit=limit, image_size=config.image_size)
 
 
 def build_model(config: VisionConfig, images: ImageSet) -> SimCLR:

@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from ..diagnostics.sentences import WORDNET, MissingPackageError
+from ..diagnostics.sentences import WORDNET
+from ..errors import MissingPackageError
 from ..places import data_folder
 from . import grammar
 from .hub import hub_rows
