@@ -126,7 +126,7 @@ def test_a_duplicate_of_the_anchor_is_in_no_set():
     assert (drawn < 1.0).all()
     for size in (1, 3, 7):
         np.testing.assert_allclose(exact_risk(marked, size), exact_risk(without, size), atol=1e-12)
-    with pytest.raises(ValueError, match="1 of the 8 negatives .* cosine 1.* sets of 8"):
+    with pytest.raises(ValueError, match=r"1 of the 8 negatives .* cosine 1.* sets of 8"):
         draw_subsets(marked, 8, 2)
 
 

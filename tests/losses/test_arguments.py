@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind are named, in every loss; what a bound and a short row do is fixed."""
+"""Arguments of the wrong kind are named in every loss; what a bound and a short row do."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_learnable_temperature_is_sent_to_logit_scale(loss: type[nn.Module]) -
 @pytest.mark.parametrize("call", [infonce_loss, weince_loss, *LOSSES])
 def test_a_temperature_that_is_no_number(call: Any, value: object) -> None:
     views = two_views(4, 3) if call in (infonce_loss, weince_loss) else ()
-    with pytest.raises(ValueError, match="temperature must be a number such as 0.5, got"):
+    with pytest.raises(ValueError, match=r"temperature must be a number such as 0\.5, got"):
         call(*views, temperature=value)
 
 
@@ -70,7 +70,7 @@ def test_other_options(given: dict[str, Any], message: str) -> None:
 
 
 def test_a_logit_scale_that_is_no_tensor() -> None:
-    with pytest.raises(ValueError, match="logit_scale must be a tensor.*got 20.0.*temperature"):
+    with pytest.raises(ValueError, match=r"logit_scale must be a tensor.*got 20.0.*temperature"):
         infonce_loss(*two_views(4, 3), logit_scale=20.0)
 
 
@@ -90,5 +90,5 @@ def test_unvalidated_rows_without_a_direction_guess_blindly(length: float) -> No
     z = length * torch.nn.functional.normalize(torch.ones(5, 3), dim=1)
     loss = infonce_loss(z, z, validate=False)
     assert float(loss) == pytest.approx(math.log(2 * 5 - 1), rel=1e-6)
-    with pytest.raises(ValueError, match="z0: row 0 .*5 of 5 such rows"):
+    with pytest.raises(ValueError, match=r"z0: row 0 .*5 of 5 such rows"):
         infonce_loss(z, z)

@@ -28,7 +28,7 @@ from . import store
 from .checks import by_profile
 from .config import AUTO, Positive, VisionConfig, parse
 from .store import Metric, Record
-from .vision import labels, trained_model, training_images
+from .vision import check_current, files_now, labels, trained_model, training_images
 
 EXPERIMENT = "allocation"
 #: Temperatures and tail indices tried; the winners' own temperature is fitted beside them.
@@ -142,11 +142,15 @@ def run_allocation(config: AllocationConfig, *, profile: str) -> Record:
     settings = config.canonical()
     done = store.find(EXPERIMENT, settings)
     if done is not None:
-        return done
+        return check_current(done, config.encoder_run)
     started = time.time()
     choices = allocation_choices(config)
     metrics: list[Metric] = []
-    details: dict[str, Any] = {"edges": COARSE.round(3).tolist(), "sizes": {}}
+    details: dict[str, Any] = {
+        "data": files_now(config.encoder_run),
+        "edges": COARSE.round(3).tolist(),
+        "sizes": {},
+    }
     for size, found in allocations(config, choices).items():
         metrics.append(Metric(f"lost_k{size}", found.lost))
         if "infonce-fitted" in found.gradient:

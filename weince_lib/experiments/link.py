@@ -37,7 +37,7 @@ from . import store
 from .checks import by_profile
 from .config import AUTO, Positive, VisionConfig, parse
 from .store import Metric, Record
-from .vision import labels, trained_model, training_images
+from .vision import check_current, files_now, labels, trained_model, training_images
 
 EXPERIMENT = "link"
 
@@ -149,7 +149,7 @@ def run_link(config: LinkConfig, *, profile: str) -> Record:
     settings = config.canonical()
     done = store.find(EXPERIMENT, settings)
     if done is not None:
-        return done
+        return check_current(done, config.encoder_run)
     started = time.time()
     bank = link_choices(config)
     held_in, _ = halves(bank)
@@ -191,6 +191,7 @@ def run_link(config: LinkConfig, *, profile: str) -> Record:
         labels=link_labels(config, profile),
         started=started,
         details={
+            "data": files_now(config.encoder_run),
             "parameters": {name: dict(p) for name, p in comparison.parameters.items()},
             "gains": {name: gain_json(test) for name, test in gains.items()},
             "duplicates": {

@@ -14,7 +14,7 @@ from ..diagnostics.link_selection import halves
 from . import store
 from .link import LinkConfig, gain_json, link_choices, link_labels
 from .store import Metric, Record
-from .vision import models_along_training, training_images
+from .vision import check_current, files_now, models_along_training, training_images
 
 EXPERIMENT = "link-epochs"
 
@@ -29,7 +29,7 @@ def run_link_epochs(config: LinkConfig, *, profile: str) -> Record:
     settings = config.canonical()
     done = store.find(EXPERIMENT, settings)
     if done is not None:
-        return done
+        return check_current(done, config.encoder_run)
     started = time.time()
     # Six banks instead of one: half as many batches each.
     halved = config.model_copy(update={"batches": max(4, config.batches // 2)})
@@ -61,5 +61,5 @@ def run_link_epochs(config: LinkConfig, *, profile: str) -> Record:
         metrics,
         labels=link_labels(config, profile),
         started=started,
-        details={"epochs": rows},
+        details={"data": files_now(config.encoder_run), "epochs": rows},
     )

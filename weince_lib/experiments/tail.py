@@ -15,7 +15,7 @@ from ..vision import augmentation
 from . import store
 from .config import AUTO, Positive, VisionConfig, parse
 from .store import Metric, Record
-from .vision import labels, trained_model, training_images
+from .vision import check_current, files_now, labels, trained_model, training_images
 
 EXPERIMENT = "tail"
 
@@ -89,7 +89,7 @@ def run_tail(config: TailConfig, bank: ScoreBank, *, profile: str) -> Record:
     settings = config.canonical()
     done = store.find(EXPERIMENT, settings)
     if done is not None:
-        return done
+        return check_current(done, config.encoder_run)
     started = time.time()
     values = bank.negatives().numpy().astype(np.float64)
     known = fit_known_endpoint(values, quantile=config.quantile)
@@ -110,5 +110,10 @@ def run_tail(config: TailConfig, bank: ScoreBank, *, profile: str) -> Record:
         metrics,
         labels=labels(config.encoder_run, profile),
         started=started,
-        details={"regime": fit.regime, "note": fit.note, "pairs": int(values.size)},
+        details={
+            "data": files_now(config.encoder_run),
+            "regime": fit.regime,
+            "note": fit.note,
+            "pairs": int(values.size),
+        },
     )

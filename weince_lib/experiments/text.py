@@ -32,7 +32,14 @@ from . import store
 from .config import ConfigError
 from .store import Metric, Record
 from .text_config import TEXT_PROFILES, TextConfig, text_config, text_stamp
-from .text_data import TextData, build_text_model, load_text, text_labels, total_steps
+from .text_data import (
+    TextData,
+    build_text_model,
+    check_current_text,
+    load_text,
+    text_labels,
+    total_steps,
+)
 
 __all__ = [
     "TextConfig",
@@ -69,12 +76,16 @@ def run_text(
         dev, ``sts_spearman_last`` of the last one and ``sts_spearman_start`` before training, each
         on ``validation`` (dev) and ``test`` of the first set, and with ``_<set>`` on the test of
         further ones; ``best_step``; for WEINCE ``mean_lambda`` and ``mean_beta`` over training.
+
+    Raises:
+        StaleRecordError: if there is a record, of other sentences or pairs than the names stand
+            for now.
     """
     text_stamp(profile)  # an unknown one is better known now than after training
     settings = config.canonical()
     done = store.find(EXPERIMENT, settings)
     if done is not None:
-        return done
+        return check_current_text(done, config)
     folder = store.record_path(EXPERIMENT, settings).parent
     folder.mkdir(parents=True, exist_ok=True)
     with join_processes(device) as (world, own), ExitStack() as stack:

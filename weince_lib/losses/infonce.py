@@ -60,9 +60,9 @@ def infonce_loss(
             gradients.
         validate: look for zero and non-finite rows (CPU only, where it is free). Without it a zero
             row (one whose norm is below 1e-12) has cosine 0 with everything and takes no gradient,
-            so that two views that are all zero have the loss ln(2N - 1) of a blind guess. Also compare the ranks' batches
-            before gathering them, which on an accelerator waits for the answer; without it unequal
-            batches may hang.
+            so that two views that are all zero have the loss ln(2N - 1) of a blind guess. Also
+            compare the ranks' batches before gathering them, which on an accelerator waits for the
+            answer; without it unequal batches may hang.
         impl: ``"reference"`` is the equation in plain operations, in float64 and with the whole
             score matrix; ``"streaming"`` the same to rounding, in blocks of anchors and with the
             gradient in closed form; ``"auto"`` is streaming.

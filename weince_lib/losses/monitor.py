@@ -12,7 +12,6 @@ from torch import Tensor
 
 from .evidence import TailEvidence
 
-
 #: Share of anchors with a negative at cosine 1 from which :class:`TailMonitor` warns.
 DUPLICATES = 0.01
 #: With a larger floor a negative at it need not be at cosine 1.

@@ -190,11 +190,11 @@ def _from_file(name: str, path: Path, limit: int) -> Corpus:
     return _counted(name, opened)
 
 
-def _stamp(path: Path) -> tuple[int, int]:
+def _stamp(path: Path) -> tuple[int, ...]:
     if not path.is_file():
-        return (0, 0)
+        return ()
     status = path.stat()
-    return status.st_size, status.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _counted(name: str, opened: Callable[[], Iterator[str]]) -> Corpus:
