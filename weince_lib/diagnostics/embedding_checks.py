@@ -26,7 +26,8 @@ def check_rows(embeddings: Any, name: str = "embeddings", least: int = 2) -> np.
             not zero (the first bad row is named), and not all pointing the same way.
     """
     if isinstance(embeddings, torch.Tensor):
-        if embeddings.is_floating_point() or embeddings.is_quantized or embeddings.is_sparse:
+        dense = embeddings.layout == torch.strided and not embeddings.is_quantized
+        if embeddings.is_floating_point() or not dense:
             check_kind(embeddings, name)
         embeddings = embeddings.detach().cpu()
         if embeddings.dtype == torch.bfloat16:

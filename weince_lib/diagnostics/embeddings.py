@@ -129,7 +129,8 @@ def _numpy(path: Path, keys: tuple[str, ...]) -> Any:
             name = _choose(list(held.files), keys, path.name)
             return held[name]
     except (ValueError, zipfile.BadZipFile, EOFError, OSError) as error:
-        if "bject" in str(error):  # NumPy's word for pickled content
+        # NumPy's words for pickled content.
+        if "allow_pickle" in str(error) or "Python objects" in str(error):
             raise ValueError(
                 f"{path.name} holds Python objects, a pickle, which runs code when it is read: "
                 "refused. Save a plain numeric array"
