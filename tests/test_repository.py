@@ -315,7 +315,8 @@ def test_weince_commands_of_the_readme_are_understood(line, monkeypatch):
             return
     if words[0] == "run":
         name = notebooks.source_path(given["notebook"]).stem
-        notebooks.check_parameters(name, dict(given["given"]))
+        typed = {key: notebooks.parse_value(text) for key, text in given["given"]}
+        notebooks.check_parameters(name, typed)
 
 
 def test_readme_settings_make_a_run():

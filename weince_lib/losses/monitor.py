@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from .arguments import check_number
 from .evidence import TailEvidence
 
 #: Share of anchors with a negative at cosine 1 from which :class:`TailMonitor` warns.
@@ -90,9 +91,11 @@ class TailMonitor:
         coincide: float = 2e-6,
     ) -> None:
         for name, value in (("margin", margin), ("corrected", corrected), ("coincide", coincide)):
+            check_number(name, value)
             if not math.isfinite(value):
                 raise ValueError(f"{name} must be finite, got {value}")
         for q in quantiles:
+            check_number("a quantile", q)
             if not 0.0 < q <= 1.0:
                 raise ValueError(f"quantiles must lie in (0, 1], got {q}")
         self.margin = margin

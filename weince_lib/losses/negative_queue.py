@@ -39,8 +39,8 @@ class NegativeQueue(nn.Module):
 
     def __init__(self, size: int, dim: int, *, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
-        if size < 1 or dim < 1:
-            raise ValueError(f"a queue needs a positive size and dim, got {size} and {dim}")
+        if not (isinstance(size, int) and isinstance(dim, int) and size > 0 and dim > 0):
+            raise ValueError(f"a queue needs a positive size and dim, got {size!r} and {dim!r}")
         self.size, self.dim, self.filled = size, dim, 0
         self.register_buffer("embeddings", torch.zeros(size, dim, dtype=dtype))
         self.register_buffer("ids", torch.full((size,), UNKNOWN_ID))
