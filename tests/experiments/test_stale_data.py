@@ -9,10 +9,11 @@ import pytest
 from PIL import Image
 
 from weince_lib.experiments import (
-    link_config,
-    run_link,
+    run_tail,
     run_vision,
+    score_bank,
     store,
+    tail_config,
     trained_model,
     training_images,
     vision_config,
@@ -76,17 +77,20 @@ def without_file_hashes(record):
 def test_a_link_pointed_elsewhere_is_refused_and_back_again_is_found(link, older):
     config = config_of(link)
     record = run_vision(config, profile="quick", device="cpu")
-    measured = run_link(link_config(config, "quick", batches=6, repetitions=3), profile="quick")
+    tail = tail_config(config)
+    bank = score_bank(tail)
+    measured = run_tail(tail, bank, profile="quick")
     if older:
         without_file_hashes(record)
         without_file_hashes(measured)
         record = store.read(record.path)
     assert run_vision(config, profile="quick", device="cpu") == record
+    assert run_tail(tail, bank, profile="quick").key == measured.key
     point(link, "second")
     for call in (
         lambda: run_vision(config, profile="quick", device="cpu"),
         lambda: trained_model(config, training_images(config)),
-        lambda: run_link(link_config(config, "quick", batches=6, repetitions=3), profile="quick"),
+        lambda: run_tail(tail, bank, profile="quick"),
     ):
         with pytest.raises(StaleRecordError) as caught:
             call()
