@@ -1,5 +1,7 @@
 """The ``weince`` command: what it prints, its exit codes, and one line for bad input."""
 
+import errno
+import os
 import re
 import shutil
 
@@ -194,6 +196,32 @@ def test_run_writes_where_it_is_told(no_execution, tmp_path):
     target = tmp_path / "elsewhere" / "mine" / "copy.ipynb"
     assert result.stdout.strip() == str(target)
     assert target.exists()
+
+
+def test_run_where_nothing_can_be_written_is_one_line(no_execution, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    target = str(tmp_path / "file" / "copy.ipynb")
+    one_line_error(weince("run", "01_tiny", "-o", target), str(tmp_path / "file"))
+    assert no_execution == []
+
+
+def test_run_on_a_full_disk_is_one_line(monkeypatch):
+    def execute(source, target, **given):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), target)
+
+    monkeypatch.setattr("papermill.execute_notebook", execute)
+    one_line_error(weince("run", "01_tiny"), "01_tiny", "No space left", "free some space")
+
+
+def test_run_with_a_long_parameter_has_a_name_that_can_be_written(no_execution, tmp_path):
+    names = set()
+    for letter in "ab":
+        text = "x" * 250 + letter
+        result = weince("run", "01_tiny", "-p", "loss", text)
+        assert result.exit_code == 0, result.output
+        names.add(result.stdout)
+        assert no_execution[-1]["parameters"] == {"loss": text}
+    assert len(names) == 2
 
 
 def test_run_that_fails_is_one_line_and_keeps_the_earlier_copy(tmp_path):

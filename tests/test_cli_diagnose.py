@@ -1,12 +1,16 @@
 """``weince diagnose``: what it writes and prints, and one line for bad input."""
 
+import errno
 import json
+import os
 import pickle
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 
+from weince_lib import files
 from weince_lib.cli import main
 from weince_lib.diagnostics import diagnosis_report
 
@@ -105,3 +109,120 @@ def test_hidden_views_are_in_the_first_line(tmp_path):
     done = run(tmp_path / "z.npy")
     assert done.exit_code == 0, done.output
     assert done.output.splitlines()[0] == "undecided: 1,680 pairs lie far above the rest"
+
+
+def one_line(done, *words):
+    """Assert that a command failed with a last line that holds all the words, and no traceback."""
+    assert done.exit_code == 1, done.output
+    assert isinstance(done.exception, SystemExit), done.exception
+    assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("Error: ")
+    for word in words:
+        assert word in done.stderr
+
+
+def header(text):
+    """A .npy file with a header of one's own and 8,000 bytes of zeros."""
+    encoded = text.encode("latin1").ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(encoded).to_bytes(2, "little") + encoded + bytes(8000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 110,
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (-200, 5)}",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (10**30, 5)}",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (999999999999, 5)}",
+        "{'descr': 7, 'fortran_order': False, 'shape': (200, 5)}",
+        "\xff\x00",
+    ],
+)
+def test_a_malformed_header_is_one_line(tmp_path, text):
+    (tmp_path / "z.npy").write_bytes(header(text))
+    one_line(run(tmp_path / "z.npy"), "z.npy", "save it anew")
+
+
+@pytest.mark.parametrize("kind", ["compressed by an unknown method", "cut", "flipped"])
+def test_a_damaged_archive_is_named(tmp_path, saved, kind):
+    path = tmp_path / "z.npz"
+    np.savez(path, embeddings=np.load(saved))
+    content = bytearray(path.read_bytes())
+    if kind == "cut":
+        content = content[:1000]
+    elif kind == "flipped":
+        content[300] ^= 255
+    else:
+        content[content.rfind(b"PK\x01\x02") + 10] = 77
+    path.write_bytes(content)
+    one_line(run(path), "z.npz", "save it anew")
+
+
+@pytest.mark.parametrize(
+    ("convert", "advice"),
+    [
+        (lambda z: z.to(torch.float8_e4m3fn), ".float()"),
+        (torch.Tensor.to_sparse, ".to_dense()"),
+        (torch.Tensor.to_sparse_csr, ".to_dense()"),
+        (lambda z: z.round().int().to_sparse(), ".to_dense()"),
+        (lambda z: torch.quantize_per_tensor(z, 0.1, 0, torch.qint8), ".dequantize()"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_tensors_of_other_kinds_are_one_line(tmp_path, saved, convert, advice):
+    torch.save(convert(torch.from_numpy(np.load(saved)).float()), tmp_path / "z.pt")
+    one_line(run(tmp_path / "z.pt"), "z.pt", advice)
+
+
+def test_a_place_that_cannot_be_written_is_one_line(saved, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("no folder")
+    one_line(run(saved, "--out", tmp_path / "file" / "report"), str(tmp_path / "file"))
+    one_line(run(saved, "--out", tmp_path / ("x" * 300)), "too long", "shorter")
+    one_line(run(tmp_path / f"{'x' * 300}.npy"), "too long", "shorter")
+
+    def full(path, text):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    out = tmp_path / "report"
+    assert run(saved, "--out", out).exit_code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "write_text", full)
+        done = run(saved, "--out", out)
+        one_line(done, "report.", "No space left", "free some space")
+        assert done.stdout.splitlines()[0] == "endpoint-like"  # the answer is not lost
+
+
+def test_a_damaged_bank_is_named_and_made_anew(saved, tmp_path):
+    out = tmp_path / "report"
+    assert run(saved, "--out", out).exit_code == 0
+    report, bank = (out / "report.json").read_bytes(), out / "bank" / "bank.npz"
+    whole = bank.read_bytes()
+    with np.load(bank) as held:
+        less = {name: held[name] for name in held.files if name != "tails"}
+    np.savez(tmp_path / "less.npz", **less)
+    for content in (b"", whole[:5000], b"no archive", (tmp_path / "less.npz").read_bytes()):
+        bank.write_bytes(content)
+        with pytest.warns(UserWarning, match=r"bank\.npz is damaged .*made anew"):
+            assert run(saved, "--out", out).exit_code == 0
+        assert (out / "report.json").read_bytes() == report
+    for content in ("{", "[1]", "7"):
+        (out / "bank" / "bank.json").write_text(content)
+        one_line(run(saved, "--out", out), "bank.json", "delete")
+
+
+def test_many_copies_are_not_told_of_an_option_that_is_not_there(tmp_path):
+    z = np.random.default_rng(0).standard_normal((20, 5))
+    np.save(tmp_path / "z.npy", np.repeat(z, 10, axis=0))
+    done = run(tmp_path / "z.npy")
+    assert "quantile" not in done.output
+    if done.exit_code:
+        one_line(done, "duplicates")
+
+
+def test_an_unexpected_error_keeps_its_traceback_with_a_hint(saved, monkeypatch):
+    def broken(*_, **__):
+        raise KeyError("a fault of ours")
+
+    monkeypatch.setattr("weince_lib.diagnostics.diagnose", broken)
+    done = run(saved)
+    assert isinstance(done.exception, KeyError)
+    assert any("report it" in note for note in done.exception.__notes__)

@@ -13,28 +13,22 @@ from typing import Literal
 
 import click
 
+from . import errors
+
 
 class _Friendly(click.Group):
-    """Shows the library's own errors as one line and keeps tracebacks for the unexpected."""
+    """Shows errors that a user can mend as one line; see :mod:`weince_lib.errors`."""
 
     def invoke(self, ctx: click.Context) -> object:
-        from .experiments.config import ConfigError
-        from .experiments.encoders import EncoderError
-        from .experiments.lab import LabError
-        from .experiments.notebooks import NotebookError
-        from .experiments.store import RecordError
-
         try:
             return super().invoke(ctx)
-        except (
-            ConfigError,
-            EncoderError,
-            LabError,
-            NotebookError,
-            RecordError,
-            FileNotFoundError,
-        ) as error:
-            raise click.ClickException(str(error)) from error
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except errors.SHOWN as error:
+            raise click.ClickException(errors.one_line(error)) from error
+        except Exception as error:
+            error.add_note(errors.UNEXPECTED)
+            raise
 
 
 @contextmanager
@@ -161,10 +155,7 @@ def site(output: Path | None) -> None:
     """Build the static site from the executed notebooks, the claims and the docstrings."""
     from .site import build
 
-    try:
-        click.echo(build(output))
-    except ImportError as error:
-        raise click.ClickException(str(error)) from error
+    click.echo(build(output))
 
 
 @main.command()
@@ -258,10 +249,7 @@ def paper() -> None:
     """Rebuild paper/companion.pdf from the claims, the results and the figures."""
     from .experiments import companion
 
-    try:
-        click.echo(companion.build())
-    except ImportError as error:
-        raise click.ClickException(str(error)) from error
+    click.echo(companion.build())
 
 
 @main.group()
@@ -293,10 +281,8 @@ def check_data(names: Sequence[str]) -> None:
 
     bad = 0
     for name in names:
-        try:
+        with errors.checking_input():
             findings = check(name)
-        except ValueError as error:
-            raise click.ClickException(str(error)) from error
         click.secho(title(name), bold=True)
         for finding in findings:
             click.echo(f"  {'ok ' if finding.ok else 'BAD'}  {finding.text}")
@@ -315,10 +301,7 @@ def unpack_data(archive: Path) -> None:
     from .experiments import paths
     from .vision.datasets import cifar10_jpeg
 
-    try:
-        click.echo(cifar10_jpeg.unpack(archive, paths.data()))
-    except (OSError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
+    click.echo(cifar10_jpeg.unpack(archive, paths.data()))
 
 
 @main.command()
@@ -371,7 +354,7 @@ def diagnose(
     if sum(1 for given in (pairs, labels, label_column) if given) > 1:
         raise click.UsageError("give one of --pairs, --labels and --label-column")
     folder = out or embeddings.with_name(f"{embeddings.stem}-diagnosis")
-    try:
+    with errors.checking_input():
         found = diagnostics.diagnose(
             embeddings,
             pairs=pairs,
@@ -390,13 +373,11 @@ def diagnose(
             seed=seed,
             progress=True,
         )
-        page = found.save(folder, name=embeddings.name)
-    except (ValueError, ImportError) as error:
-        raise click.ClickException(str(error)) from error
+    # Said before the report is written, so that a full disk does not take the answer along.
     click.secho(found.headline, bold=True)
     for line in (found.reason, *found.notes):
         click.echo(textwrap.fill(line, 96))
-    click.echo(page)
+    click.echo(found.save(folder, name=embeddings.name))
 
 
 @main.command()

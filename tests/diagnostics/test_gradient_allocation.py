@@ -116,6 +116,20 @@ def test_exact_risk_against_all_subsets_and_against_draws():
     )
 
 
+def test_a_duplicate_of_the_anchor_is_in_no_set():
+    """An item twice in a batch, at cosine 1, beats every positive; it is not counted."""
+    bank = random_bank(batches=1, anchors=6, candidates=9)
+    scores = bank.scores.copy()
+    scores[..., 4] = 1.0
+    marked, without = ChoiceBank(scores), ChoiceBank(np.delete(bank.scores, 4, axis=-1))
+    drawn = draw_subsets(marked, 7, 20, seed=1).negatives
+    assert (drawn < 1.0).all()
+    for size in (1, 3, 7):
+        np.testing.assert_allclose(exact_risk(marked, size), exact_risk(without, size), atol=1e-12)
+    with pytest.raises(ValueError, match=r"1 of the 8 negatives .* cosine 1.* sets of 8"):
+        draw_subsets(marked, 8, 2)
+
+
 def test_histogram_adds_weights_by_anchor_and_leaves_nan_out():
     values = np.array([[0.052, 0.055, np.nan], [-1.0, 1.0, 1.00001]])
     found = histogram(values, np.array([[1.0, 2.0, 4.0], [1.0, 2.0, 3.0]]))

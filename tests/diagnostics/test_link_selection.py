@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from link_samples import bank_of_blend, random_bank
 
+from weince_lib.diagnostics.choice_bank import ChoiceBank
 from weince_lib.diagnostics.link_ablation import (
     draw_winners,
     simulate_softmax,
@@ -11,7 +12,7 @@ from weince_lib.diagnostics.link_ablation import (
     vary_pool,
 )
 from weince_lib.diagnostics.link_fit import Design, fit_link, power_coordinate
-from weince_lib.diagnostics.link_inference import boundary_p
+from weince_lib.diagnostics.link_inference import boundary_p, simulate_sums
 from weince_lib.diagnostics.link_selection import (
     LINKS,
     compare_links,
@@ -121,3 +122,65 @@ def test_ablation_points_say_what_was_kept():
     assert points[1].gain == pytest.approx(held_out_gain(held_in, held_out).mean(), abs=1e-9)
     with pytest.raises(ValueError, match="'random'; known: winner kept, by rank"):
         vary_hardness(bank, [5], "random")
+
+
+def with_loser(bank: ChoiceBank, places, score: float) -> ChoiceBank:
+    """Some losers moved to a score."""
+    scores = bank.scores.copy()
+    for place in places:
+        scores[place] = score
+    return ChoiceBank(scores)
+
+
+@pytest.mark.parametrize("places", [[(0, 3, 5)], [(b, 2 * b, 1 + b) for b in range(10)]])
+def test_an_item_twice_in_a_batch_decides_nothing(places):
+    """Losers at cosine 1 are left out, whatever else is there; 0 would be the blend with them."""
+    bank = bank_of_blend(0.4, temperature=0.5, batches=10)
+    whole = select_link(bank, repetitions=99)
+    found = select_link(with_loser(bank, places, 1.0), repetitions=99)
+    assert (whole.identical, found.identical) == (0, len(places))
+    assert whole.h1.low > 0.05
+    # One loser of 190 less in a few anchors: the fit moves by far less than its interval.
+    width = whole.h1.high - whole.h1.low
+    assert abs(found.h1.value - whole.h1.value) < 0.1 * width
+    assert abs(found.h0.temperature / whole.h0.temperature - 1) < 0.02
+
+
+def test_a_loser_at_cosine_one_is_as_one_that_is_not_there():
+    """The same likelihood, simulated winners and parts as in the bank without it."""
+    bank = random_bank(batches=6, anchors=8)
+    everywhere = [(b, a, 4) for b in range(6) for a in range(8)]
+    marked = with_loser(bank, everywhere, 1.0)
+    without = ChoiceBank(np.delete(bank.scores, 4, axis=-1))
+    theta = np.array([2.0, 0.7])
+    for names in (("identity", "shortfall"), ("identity", "cubic")):
+        np.testing.assert_allclose(
+            Design(marked, names).log_probability(theta),
+            Design(without, names).log_probability(theta),
+            rtol=1e-12,
+        )
+        for a, b in zip(
+            Design(marked, names).derivatives(theta),
+            Design(without, names).derivatives(theta),
+            strict=True,
+        ):
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+    for part in ("hardest", "hardest_candidates"):
+        for count in (3, 18):
+            a, b = (np.sort(getattr(x, part)(count).scores[..., 1:]) for x in (marked, without))
+            np.testing.assert_array_equal(a, b)
+    assert marked.hardest(19).identical.sum() == 48  # all there are: places kept, counted nowhere
+    drawn = draw_winners(marked, 50 * marked.scores, seed=0)
+    assert (drawn.scores[..., 0] < 1.0).all()
+    np.testing.assert_allclose(
+        simulate_sums(marked, 3.0, repetitions=50, seed=0),
+        simulate_sums(without, 3.0, repetitions=50, seed=0),
+        rtol=1e-9,
+    )
+
+
+def test_near_duplicates_are_counted_and_kept():
+    bank = with_loser(bank_of_blend(0.4), [(1, 2, 3), (4, 5, 6)], 1.0 - 1e-4)
+    found = select_link(bank, repetitions=9)
+    assert (found.identical, found.near_duplicates) == (0, bank.near_duplicates)
+    assert found.near_duplicates >= 2

@@ -115,13 +115,31 @@ def test_overhead_is_relative_to_infonce():
     assert found["step_overhead_percent_weince"] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("kind", ["missing", "no archive", "cut", "empty"])
+def test_another_archive_is_not_taken_for_the_one_that_was_unpacked(archive, tmp_path, capsys):
+    assert gpu_study.unpack(archive) == f"imagefolder:{gpu_study.FOLDER}"
+    assert gpu_study.unpack(archive) == f"imagefolder:{gpu_study.FOLDER}"
+    other = tmp_path / "other.tar"
+    with tarfile.open(other, "w") as packed:
+        for split in ("train", "test"):
+            packed.add(tmp_path / "set" / split, split)
+    assert gpu_study.main([str(other), *SMALL]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and str(other) in said and "another archive" in said
+    archive.unlink()  # once unpacked, the archive may go
+    assert gpu_study.unpack(archive) == f"imagefolder:{gpu_study.FOLDER}"
+
+
+@pytest.mark.parametrize("kind", ["missing", "no archive", "cut", "flipped", "empty"])
 def test_bad_archives_are_one_line(kind, archive, tmp_path, capsys):
     path = tmp_path / "other.tar.gz"
     if kind == "no archive":
         path.write_text("no archive")
     elif kind == "cut":
         path.write_bytes(archive.read_bytes()[:2000])
+    elif kind == "flipped":  # whole in length, but its checksum does not fit
+        content = bytearray(archive.read_bytes())
+        content[-6] ^= 255
+        path.write_bytes(content)
     elif kind == "empty":
         tarfile.open(path, "w:gz").close()
     assert gpu_study.main([str(path), *SMALL]) == 1

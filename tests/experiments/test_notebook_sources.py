@@ -159,3 +159,37 @@ def test_value_from_the_command_line(text, value):
     found = notebooks.parse_value(text)
     assert found == value
     assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("05_weince_loss", {"pairs": "many"}, r"'pairs' must be a whole number.*128; got 'many'"),
+        ("05_weince_loss", {"pairs": 64.5}, r"'pairs' must be a whole number.*got 64\.5"),
+        ("05_weince_loss", {"temperature": "hot"}, r"'temperature' must be a number.*'hot'"),
+        ("05_weince_loss", {"seed": True}, "'seed' must be a whole number.*got True"),
+        ("09_link_selection", {"seeds": 7}, r"'seeds' must be a list of whole numbers.*got 7"),
+        ("09_link_selection", {"seeds": []}, r"'seeds' must be a list of whole numbers.*got \[\]"),
+        ("09_link_selection", {"seeds": [7, "x"]}, r"'seeds' must be a list of whole numbers"),
+        ("09_link_selection", {"sentences": "no"}, "'sentences' must be a flag.*got 'no'"),
+        ("09_link_selection", {"sentences": 1}, "'sentences' must be a flag.*got 1"),
+        ("08_tail_evidence", {"loss": 7}, "'loss' must be text.*got 7"),
+        ("12_what_drives_the_gain", {"studies": "cpu"}, "'studies' must be a list of names"),
+    ],
+)
+def test_a_value_of_another_kind_is_named_before_anything_runs(name, given, message):
+    with pytest.raises(NotebookError, match=message):
+        notebooks.check_parameters(name, given)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("05_weince_loss", {"pairs": 64, "temperature": 1, "profile": "cpu"}),
+        ("09_link_selection", {"seeds": [1], "sentences": True, "batches": 8}),
+        ("08_tail_evidence", {"batch_size": 64, "quantile": 0.9}),
+        ("06_train_vision", {"dataset": "imagefolder:x", "epochs": 3, "floor": 1e-5}),
+    ],
+)
+def test_values_of_the_same_kind_pass(name, given):
+    notebooks.check_parameters(name, given)

@@ -266,3 +266,9 @@ def test_record_files_are_listed_in_a_stable_order(tmp_path):
     (paths.runs() / "notebooks" / "record.json").write_text("{}")
     assert list(store.record_files()) == sorted(made)
     assert list(store.record_files(tmp_path / "elsewhere")) == []
+
+
+def test_a_detail_that_is_not_finite_does_not_lose_the_run():
+    details = {"temperature": math.inf, "curve": [1.0, math.nan, (2, -math.inf)], "name": "x"}
+    record = store.save("e", {}, [], labels={}, started=0.0, details=details)
+    assert record.details == {"temperature": None, "curve": [1.0, None, [2, None]], "name": "x"}

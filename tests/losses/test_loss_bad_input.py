@@ -56,8 +56,15 @@ def with_row(row: int, value: float) -> Tensor:
         (torch.ones(4, 3), with_row(1, -math.inf), "z1: row 1 holds NaN or infinity; 1 of 4"),
         (with_row(3, 0.0), torch.ones(4, 3), "z0: row 3 is zero, so it has no cosine; 1 of 4"),
         (torch.ones(4, 3), with_row(0, 0.0), "z1: row 0 is zero, so it has no cosine; 1 of 4"),
+        (with_row(3, 1e-15), torch.ones(4, 3), "z0: row 3 has norm 1.73e-15, below 1e-12.* 1 of 4"),
         (torch.ones(4, 3).int(), torch.ones(4, 3).int(), "must be floating point, got torch.int32"),
-        (torch.ones(4, 3), torch.ones(4, 3).long(), "got torch.float32 and torch.int64"),
+        (
+            torch.ones(4, 3).to(torch.float8_e4m3fn),
+            torch.ones(4, 3),
+            r"z0 must be .*16 bits or more, got torch.float8_e4m3fn; call .float\(\)",
+        ),
+        (torch.ones(4, 3), torch.ones(4, 3).to_sparse(), r"z1 must be a dense .*to_dense\(\)"),
+        (torch.ones(4, 3), torch.ones(4, 3).long(), "z1 must be floating point, got torch.int64"),
     ],
 )
 def test_bad_batches(call: Callable[..., Tensor], z0: Tensor, z1: Tensor, message: str) -> None:

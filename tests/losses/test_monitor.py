@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ def summed_up(steps: list[TailEvidence], margin: float, quantiles: tuple[float, 
             getattr(e, name).double().numpy() for name in ("rho", "beta", "delta_aic", "lam")
         )
         row = {"lam": lam.mean(), "corrected": (lam > 0.5).mean()}
+        row["duplicates"] = (rho <= 2e-6).mean()
         row["gate_open"] = ((delta_aic > margin) & (beta != 0)).mean()
         for name, values in (("beta", beta), ("rho", rho)):
             row[name] = np.quantile(values, 0.5, method="inverted_cdf")
@@ -83,7 +85,7 @@ def test_memory_does_not_grow_and_no_graph_is_kept() -> None:
     for _ in range(3):
         monitor.update(e)
         assert monitor._sums is not None
-        assert monitor._sums.shape == (len(monitor.names),)
+        assert monitor._sums.shape == (len(monitor.names) + 1,)
         assert not monitor._sums.requires_grad
 
 
@@ -109,6 +111,71 @@ def test_evidence_of_a_loss() -> None:
     # Uniform directions in three dimensions: beta = 1.
     assert 0.5 < summary["beta_q10"] < summary["beta"] < summary["beta_q90"] < 2
     assert summary["gate_open"] > 0.9
+
+
+def twice_in_the_batch(share: float, pairs: int = 64) -> tuple[torch.Tensor, ...]:
+    """Two views in which a share of the items is another item's copy, and the items' ids."""
+    generator = torch.Generator().manual_seed(0)
+    z0 = torch.randn(pairs, 16, generator=generator)
+    z1 = z0 + 0.3 * torch.randn(pairs, 16, generator=generator)
+    ids = torch.arange(pairs)
+    copies = round(share * pairs)
+    for rows in (z0, z1, ids):
+        rows[:copies] = rows[copies : 2 * copies]
+    return z0, z1, ids
+
+
+@pytest.mark.parametrize("share", [0.0, 0.0625, 0.25])
+def test_duplicates_are_counted_and_told_once(share: float) -> None:
+    z0, z1, ids = twice_in_the_batch(share)
+    loss, monitor = WEINCELoss(validate=False), TailMonitor()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            monitor.update(loss(z0, z1, return_evidence=True)[1])
+            assert monitor.summary()["duplicates"] == 2 * share  # a copy and its original
+    assert len(caught) == (share > 0)
+    assert all("cosine 1" in str(w.message) and "ids=ids" in str(w.message) for w in caught)
+    named = TailMonitor()
+    named.update(loss(z0, z1, ids=ids, return_evidence=True)[1])
+    assert named.summary()["duplicates"] == 0
+
+
+def test_the_loss_itself_tells_of_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
+    z0, z1, ids = twice_in_the_batch(0.25)
+    monkeypatch.setattr("weince_lib.losses.monitor._told", [])
+    with pytest.warns(UserWarning, match="50.0 % of the anchors .*ids=ids"):
+        WEINCELoss()(z0, z1)
+    for given in ({"ids": ids}, {}):  # once in a process
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            WEINCELoss()(z0, z1, **given)
+
+
+def test_a_step_of_nan_does_not_spoil_the_others() -> None:
+    monitor, bad = TailMonitor(), evidence(9)
+    bad.lam[3] = math.nan
+    for step in (evidence(0), bad, evidence(1)):
+        monitor.update(step)
+    good = summed_up([evidence(0), evidence(1)], 2.0, (0.1, 0.9))
+    assert monitor.summary() == pytest.approx(good, rel=1e-12)
+    only = TailMonitor()
+    only.update(bad)
+    assert all(math.isnan(value) for value in only.summary().values())
+
+
+def test_a_state_goes_on_elsewhere_also_one_of_an_older_version() -> None:
+    first, second = TailMonitor(), TailMonitor()
+    first.update(evidence(0))
+    state = first.state()
+    second.restore(state)
+    first.update(evidence(1))
+    second.update(evidence(1))
+    assert second.summary() == first.summary()
+    older = TailMonitor()
+    older.restore({"steps": 1, "sums": state["sums"][:-2]})
+    older.update(evidence(1))
+    assert older.summary() == pytest.approx(first.summary() | {"duplicates": 0.0})
 
 
 class Writer:

@@ -80,7 +80,7 @@ def test_temperature_in_range() -> None:
             r"bank: row 1 holds NaN .* 2 of 3 such rows",
         ),
         (torch.tensor([[1.0], [2.0], [0.0]]), r"bank: row 2 is zero.* 1 of 3 such rows.*drop them"),
-        (torch.tensor([[1e-13, 1e-13]]), r"bank: row 0 is zero"),
+        (torch.tensor([[1e-13, 1e-13]]), r"bank: row 0 has norm 1.41e-13, below 1e-12"),
         (torch.ones(4, 0), r"bank: row 0 is zero.* 4 of 4"),
     ],
 )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
+import warnings
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import files
+from ..errors import InputError, one_line
 
 #: Rows digested in one go.
 _CHUNK = 65_536
@@ -28,12 +30,14 @@ def digest(array: np.ndarray) -> str:
 class BlockStore:
     """A folder with one file per finished block and a note of what they were made from.
 
+    A damaged file is one that is not there: it is made anew, with a warning that names it.
+
     Args:
         folder: made if it is missing.
         key: what the blocks depend on: settings and hashes, plain JSON values.
 
     Raises:
-        ValueError: if the folder holds blocks made from something else.
+        InputError: if the folder holds blocks made from something else, or its note is damaged.
     """
 
     def __init__(self, folder: Path, key: dict[str, Any]) -> None:
@@ -41,10 +45,16 @@ class BlockStore:
         self._blocks = folder / "blocks"
         note = folder / "bank.json"
         if note.is_file():
-            held = json.loads(note.read_text(encoding="utf-8"))
+            try:
+                held = dict(json.loads(note.read_text(encoding="utf-8")))
+            except (ValueError, TypeError) as error:
+                raise InputError(
+                    f"{note} is damaged, so that nobody knows what the bank beside it was made "
+                    f"from ({one_line(error)}); delete the folder {folder}"
+                ) from error
             changed = sorted(k for k in key.keys() | held.keys() if key.get(k) != held.get(k))
             if changed:
-                raise ValueError(
+                raise InputError(
                     f"{folder} holds a bank made with other {', '.join(changed)}; choose another "
                     "folder, or delete this one"
                 )
@@ -59,9 +69,9 @@ class BlockStore:
         """Write a block, whole or not at all."""
         _save(self._blocks / f"{block:05d}.npz", arrays)
 
-    def load_bank(self) -> dict[str, np.ndarray] | None:
-        """The arrays of the finished bank, or ``None``."""
-        return _load(self._folder / "bank.npz")
+    def load_bank(self, names: Collection[str]) -> dict[str, np.ndarray] | None:
+        """The arrays of the finished bank, or ``None``; without all of ``names`` it is damaged."""
+        return _load(self._folder / "bank.npz", names)
 
     def save_bank(self, arrays: dict[str, np.ndarray]) -> None:
         """Write the finished bank and drop the blocks it was put together from."""
@@ -69,11 +79,20 @@ class BlockStore:
         shutil.rmtree(self._blocks, ignore_errors=True)
 
 
-def _load(path: Path) -> dict[str, np.ndarray] | None:
+def _load(path: Path, names: Collection[str] = ()) -> dict[str, np.ndarray] | None:
     if not path.is_file():
         return None
-    with np.load(path, allow_pickle=False) as held:
-        return {name: held[name] for name in held.files}
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            arrays = {name: held[name] for name in held.files}
+        if missing := set(names) - arrays.keys():
+            raise ValueError(f"it lacks {', '.join(sorted(missing))}")
+    except Exception as error:  # a damaged archive raises errors of many kinds
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the disk's
+        warnings.warn(f"{path} is damaged ({one_line(error)}); it is made anew", stacklevel=4)
+        return None
+    return {name: arrays[name] for name in names or arrays}
 
 
 def _save(path: Path, arrays: dict[str, np.ndarray]) -> None:

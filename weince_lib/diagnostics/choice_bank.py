@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +21,22 @@ Array = npt.NDArray[np.float64]
 
 #: How far above 1 a cosine may be by the rounding of float32.
 ABOVE_ONE = 1e-5
+#: A loser no farther than this from its anchor is the same item, in the batch a second time: at
+#: cosine 1 as far as float32 scores, which are exact to 6e-8, can tell.
+IDENTICAL = 1e-7
+#: A loser nearer than this is a near-duplicate, as :func:`weince_lib.diagnostics.diagnose` counts
+#: them: it stays a candidate.
+NEAR_DUPLICATE = 1e-3
 
 
 @dataclass(frozen=True)
 class ChoiceBank:
     """Cosines of every anchor's candidates, the winner's first.
+
+    A loser at cosine 1 is no candidate: it is the anchor's own item once more, whether the winner
+    beats it says nothing of the link, and in the endpoint coordinate, which has no bound there, a
+    single one would decide the fit. Such losers (:attr:`identical`) keep their place and are left
+    out of every fit.
 
     Attributes:
         scores: shape ``(batches, anchors, candidates)``, float64, cosines in [-1, 1]. Column 0 is
@@ -67,6 +79,21 @@ class ChoiceBank:
         """Losers that each anchor has."""
         return self.scores.shape[2] - 1
 
+    @cached_property
+    def identical(self) -> npt.NDArray[np.bool_]:
+        """Which losers are at cosine 1, shape ``(batches, anchors, negatives)``."""
+        return np.asarray(1.0 - self.scores[..., 1:] <= IDENTICAL)
+
+    @property
+    def near_duplicates(self) -> int:
+        """Losers at a cosine of 0.999 or more that are not :attr:`identical`."""
+        near = 1.0 - self.scores[..., 1:] <= NEAR_DUPLICATE
+        return int(near.sum()) - int(self.identical.sum())
+
+    def _losers(self) -> Array:
+        """The losers' scores, the identical ones after all others."""
+        return np.where(self.identical, -np.inf, self.scores[..., 1:])
+
     def of(self, batches: Iterable[int]) -> ChoiceBank:
         """Some of the batches, by number."""
         return ChoiceBank(self.scores[list(batches)])
@@ -74,12 +101,15 @@ class ChoiceBank:
     def hardest(self, count: int) -> ChoiceBank:
         """Keep the winner and each anchor's ``count`` most similar negatives (Figure 7).
 
+        An anchor with fewer negatives that are not identical keeps some that are, which count
+        nowhere.
+
         Raises:
             ValueError: if there are not so many negatives.
         """
         self._check_count(count)
-        part = np.partition(self.scores[..., 1:], self.negatives - count, axis=-1)
-        return ChoiceBank(np.concatenate([self.scores[..., :1], part[..., -count:]], axis=-1))
+        part = np.partition(self._losers(), self.negatives - count, axis=-1)[..., -count:]
+        return ChoiceBank(np.concatenate([self.scores[..., :1], _at_one(part)], axis=-1))
 
     def hardest_candidates(self, count: int) -> ChoiceBank:
         """Choices among each anchor's ``count + 1`` most similar candidates, winner or not.
@@ -98,11 +128,12 @@ class ChoiceBank:
         self._check_count(count)
         winner = self.scores[..., :1]
         # Ties count for the winner: it is then one of several that could be kept.
-        kept = (self.scores[..., 1:] > winner).sum(axis=-1) <= count
+        losers = self._losers()
+        kept = (losers > winner).sum(axis=-1) <= count
         if not kept.any():
             raise ValueError(f"no winner is among its anchor's {count + 1} nearest candidates")
-        part = np.partition(self.scores[kept][:, 1:], self.negatives - count, axis=-1)
-        nearest = np.concatenate([self.scores[kept][:, :1], part[:, -count:]], axis=-1)
+        part = np.partition(losers[kept], self.negatives - count, axis=-1)[:, -count:]
+        nearest = np.concatenate([self.scores[kept][:, :1], _at_one(part)], axis=-1)
         return ChoiceBank(nearest[None])
 
     def pool(self, count: int, *, seed: int = 0) -> ChoiceBank:
@@ -140,6 +171,11 @@ class ChoiceBank:
             raise ValueError(
                 f"count must lie between 1 and the {self.negatives} negatives, got {count}"
             )
+
+
+def _at_one(losers: Array) -> Array:
+    """What :meth:`ChoiceBank._losers` moved behind all others, at cosine 1 again."""
+    return np.where(np.isneginf(losers), 1.0, losers)
 
 
 def choices_of(bank: ScoreBank, *, every: int = 1) -> ChoiceBank:

@@ -280,8 +280,9 @@ def shapes_of(
             count = min(count, len(delta) - 1)  # the base threshold was itself estimated
         if not LEAST_EXCEEDANCES <= count < len(delta) or q < level - 1e-9:
             continue
-        if delta[0] == delta[count]:
-            continue
+        beyond = np.searchsorted(delta, delta[count])  # ties with the threshold are not above it
+        if beyond == 0 or delta[0] == delta[beyond - 1]:
+            continue  # one distance over and over, as between two items with many copies
         members = together[tail.members[:count]]
         few = np.unique(members[:MOST_FITTED]).size < 3  # too few clusters for an interval
         if few:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import files
+from ..errors import MissingPackageError
 from ..evt import fit_gpd, fit_known_endpoint
 from .batch_correction import Correction
 from .report_numbers import COSINE_DIGITS, interval, number, percent, with_error
@@ -95,7 +96,7 @@ def as_html(diagnosis: Diagnosis, name: str) -> str:
     """The page as text; it refers to nothing outside itself.
 
     Raises:
-        ImportError: without matplotlib, with the extra to install.
+        MissingPackageError: without matplotlib, with the extra to install.
     """
     d, main = diagnosis, diagnosis.main
     parts = [
@@ -162,7 +163,7 @@ def _figures(diagnosis: Diagnosis) -> list[str]:
         from .. import plots
         from ..plots import diagnosis as draw
     except ImportError as error:
-        raise ImportError(
+        raise MissingPackageError(
             f"drawing the report needs {error.name}: pip install 'weince-lib[companion]'; without "
             "it, as_dict() gives the numbers"
         ) from error

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ..losses.similarity import ZERO_NORM
+from ..losses.similarity import ZERO_NORM, check_kind, describe_short
 
 #: Rows looked at in one go, so that a file larger than memory can be checked.
 _CHUNK = 65_536
@@ -36,6 +36,9 @@ def check_rows(embeddings: Any, name: str = "embeddings", least: int = 2) -> np.
             8 bits and unsigned ones are refused, as they may be bit-packed codes.
     """
     if isinstance(embeddings, torch.Tensor):
+        dense = embeddings.layout == torch.strided and not embeddings.is_quantized
+        if embeddings.is_floating_point() or not dense:
+            check_kind(embeddings, name)
         embeddings = embeddings.detach().cpu()
         if embeddings.dtype == torch.bfloat16:
             embeddings = embeddings.float()
@@ -315,7 +318,8 @@ def _check_part(part: np.ndarray, start: int, name: str) -> None:
         )
     zero = norm < ZERO_NORM
     if zero.any():
+        row = int(np.argmax(zero))
         raise ValueError(
-            f"{name}: row {start + int(np.argmax(zero))} is zero, so it has no cosine; "
+            f"{name}: row {start + row} {describe_short(float(norm[row]))}, so it has no cosine; "
             f"{int(zero.sum())} such rows here: drop them"
         )

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..errors import MissingPackageError, one_line
 from . import tables
 from .embedding_checks import (
     Unlabelled,
@@ -250,7 +251,15 @@ def _check_path(path: Path) -> None:
 
 
 def _read(path: Path, keys: tuple[str, ...]) -> Any:
-    return _READERS[path.suffix.lower()](path, keys)
+    try:
+        return _READERS[path.suffix.lower()](path, keys)
+    except (ValueError, MissingPackageError):
+        raise
+    except Exception as error:  # what a reader raises for a damaged file may be of any kind
+        raise ValueError(
+            f"{path.name} cannot be read ({type(error).__name__}: {one_line(error)}); it is "
+            "damaged or of another kind than its name says: save it anew"
+        ) from error
 
 
 def _numpy(path: Path, keys: tuple[str, ...]) -> Any:
@@ -269,12 +278,16 @@ def _numpy(path: Path, keys: tuple[str, ...]) -> Any:
             name = _choose(list(held.files), keys, path.name)
             return held[name]
     except (ValueError, zipfile.BadZipFile, EOFError, OSError) as error:
-        if "bject" in str(error):  # NumPy's word for pickled content
+        # NumPy's words for pickled content.
+        if "allow_pickle" in str(error) or "Python objects" in str(error):
             raise ValueError(
                 f"{path.name} holds Python objects, a pickle, which runs code when it is read: "
                 "refused. Save a plain numeric array"
             ) from None
-        raise ValueError(f"{path.name} cannot be read: {error}") from error
+        raise ValueError(
+            f"{path.name} cannot be read ({one_line(error)}); it is damaged: save it anew with "
+            "numpy.save"
+        ) from error
 
 
 def _torch(path: Path, keys: tuple[str, ...]) -> Any:

@@ -46,6 +46,8 @@ class Subsets:
 def draw_subsets(choices: ChoiceBank, size: int, draws: int, *, seed: int = 0) -> Subsets:
     """Draw sets of ``size`` negatives without replacement, ``draws`` for each anchor.
 
+    Negatives at cosine 1 are the anchor's own item once more and are not drawn.
+
     Args:
         choices: of one large batch; about 1,536 negatives in the paper.
         size: K.
@@ -53,17 +55,25 @@ def draw_subsets(choices: ChoiceBank, size: int, draws: int, *, seed: int = 0) -
         seed: of the draws.
 
     Raises:
-        ValueError: if there are not so many negatives.
+        ValueError: if there are not so many negatives, or not so many of some anchor's are no
+            duplicates of it.
     """
     flat = choices.scores.reshape(-1, choices.scores.shape[-1])
     available = flat.shape[1] - 1
+    identical = choices.identical.reshape(-1, available)
     if not 1 <= size <= available:
         raise ValueError(f"size must lie between 1 and the {available} negatives, got {size}")
+    if (most := int(identical.sum(axis=1).max())) > available - size:
+        raise ValueError(
+            f"{most} of the {available} negatives of an anchor are at cosine 1, duplicates of it, "
+            f"which leaves too few for sets of {size}; remove repeated items"
+        )
     generator = np.random.default_rng(seed)
     chosen = np.empty((len(flat), draws, size))
     for draw in range(draws):
         # The places of the smallest of independent uniforms are a set drawn without replacement.
         keys = generator.random((len(flat), available), dtype=np.float32)
+        keys[identical] = 2.0  # behind all others
         places = np.argpartition(keys, size - 1, axis=1)[:, :size]
         chosen[:, draw] = np.take_along_axis(flat[:, 1:], places, axis=1)
     return Subsets(flat[:, 0].copy(), chosen)
@@ -85,9 +95,11 @@ def exact_risk(choices: ChoiceBank, size: int, edges: Array = COARSE) -> Array:
         Shape ``(anchors, bins)``; a row sums to the probability that the positive loses.
     """
     flat = choices.scores.reshape(-1, choices.scores.shape[-1])
-    ranked = -np.sort(-flat[:, 1:], axis=1)
-    n = ranked.shape[1]
-    left = n - np.arange(1, n + 1)
+    identical = choices.identical.reshape(len(flat), -1)
+    # Duplicates of the anchor are in no set; at cosine -1 they come last.
+    ranked = -np.sort(-np.where(identical, -1.0, flat[:, 1:]), axis=1)
+    n = ranked.shape[1] - identical.sum(axis=1, keepdims=True)
+    left = n - np.arange(1, ranked.shape[1] + 1)
     log_choose = special.gammaln(n + 1) - special.gammaln(size + 1) - special.gammaln(n - size + 1)
     with np.errstate(invalid="ignore"):
         log_p = (

@@ -88,7 +88,7 @@ def simulate_softmax(bank: ChoiceBank, *, seed: int = 0) -> ChoiceBank:
 
 
 def draw_winners(bank: ChoiceBank, logits: np.ndarray, *, seed: int = 0) -> ChoiceBank:
-    """The same scores with winners drawn with the given logits.
+    """The same scores with winners drawn with the given logits; none of them is at cosine 1.
 
     Args:
         bank: the choices.
@@ -97,6 +97,7 @@ def draw_winners(bank: ChoiceBank, logits: np.ndarray, *, seed: int = 0) -> Choi
     """
     draw = np.random.default_rng(seed)
     weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    weights[..., 1:][bank.identical] = 0.0
     cumulative = np.cumsum(weights, axis=-1)
     uniform = draw.random(logits.shape[:2]) * cumulative[..., -1]
     winners = (uniform[..., None] > cumulative).sum(axis=-1)
@@ -123,5 +124,5 @@ def _ablate(bank: ChoiceBank, kept: int, selection: Selection) -> AblationPoint:
         sum(part.anchors for part in parts) / bank.anchors,
         float(h1.blend[1]),
         gain,
-        float(np.median(1.0 - parts[0].scores[..., 1:])),
+        float(np.median((1.0 - parts[0].scores[..., 1:])[~parts[0].identical])),
     )

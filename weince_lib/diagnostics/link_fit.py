@@ -72,6 +72,8 @@ def power_coordinate(exponent: float) -> Coordinate:
 class Design:
     """Coordinates of a bank's candidates, ready for likelihoods.
 
+    Losers at cosine 1 are left out, see :class:`~.choice_bank.ChoiceBank`.
+
     Args:
         bank: the choices.
         coordinates: names in :data:`COORDINATES`, or functions of the score.
@@ -88,6 +90,8 @@ class Design:
         coordinates: Sequence[str | Coordinate],
         factor: Array | None = None,
     ) -> None:
+        #: Losers that are no candidates, or None if all are.
+        self.left_out = bank.identical if bank.identical.any() else None
         x = []
         for chosen in coordinates:
             if isinstance(chosen, str) and chosen not in COORDINATES:
@@ -96,6 +100,8 @@ class Design:
             values = function(bank.scores)
             # Relative to the winner: its logit is then 0 for every theta.
             values = values[..., 1:] - values[..., :1]
+            if self.left_out is not None:
+                values[self.left_out] = 0.0
             x.append(values if factor is None else values * factor[..., None])
         self.relative: tuple[Array, ...] = tuple(x)
         self.batches, self.per_batch = bank.scores.shape[:2]
@@ -116,6 +122,7 @@ class Design:
         part = copy.copy(self)
         index = list(batches)
         part.relative = tuple(x[index] for x in self.relative)
+        part.left_out = None if self.left_out is None else self.left_out[index]
         part.batches = len(index)
         return part
 
@@ -142,6 +149,8 @@ class Design:
         shift = np.maximum(logits.max(axis=-1), 0.0)
         logits -= shift[..., None]
         np.exp(logits, out=logits)
+        if self.left_out is not None:
+            logits[self.left_out] = 0.0
         return logits, logits.sum(axis=-1) + np.exp(-shift), shift
 
     def log_probability(self, theta: Array) -> Array:

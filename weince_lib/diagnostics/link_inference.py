@@ -211,10 +211,13 @@ def simulate_sums(
     """
     draw = np.random.default_rng(seed)
     x = LogPartition.coordinates(bank)
+    identical = bank.identical.reshape(len(x[0]), -1)
     sums = np.zeros((repetitions, 2))
     for row in range(len(x[0])):
         logits = inverse_temperature * x[0][row]
-        cumulative = np.cumsum(np.exp(logits - logits.max()))
+        weights = np.exp(logits - logits.max())
+        weights[1:][identical[row]] = 0.0  # no candidates
+        cumulative = np.cumsum(weights)
         uniform = draw.random(repetitions) * cumulative[-1]
         winners = np.minimum(np.searchsorted(cumulative, uniform), len(logits) - 1)
         sums[:, 0] += x[0][row][winners]

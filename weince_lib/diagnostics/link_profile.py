@@ -101,6 +101,7 @@ def nearness(bank: ChoiceBank, share: float = 0.1) -> Array:
         Shape ``(batches, anchors)``.
     """
     shortfall = np.maximum(1.0 - bank.scores, FLOOR)
+    shortfall[..., 1:][bank.identical] = 2.0  # no candidates, so the farthest of all
     count = max(1, round(share * shortfall.shape[-1]))
     closest = np.partition(shortfall, count - 1, axis=-1)[..., :count]
     return np.asarray(np.log(closest.mean(axis=-1)))

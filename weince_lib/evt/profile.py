@@ -89,7 +89,8 @@ class GPDProfile:
         if smallest == self.largest:
             raise ValueError(
                 f"all {self.size} exceedances lie {self.largest:.6g} above the threshold: a point "
-                "mass has no tail shape; lower the quantile, or jitter rounded data"
+                "mass has no tail shape; take a lower threshold, drop repeated values, or jitter "
+                "rounded data"
             )
         if not smallest > self.largest * LEAST_RATIO:
             raise ValueError(

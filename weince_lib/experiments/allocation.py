@@ -28,7 +28,7 @@ from .config import AUTO, Positive, VisionConfig, parse
 from .encoders import found_on_this, measured_on
 from .on_encoder import OnEncoder, bank_of
 from .store import Metric, Record
-from .vision import labels
+from .vision import check_current, files_now, labels
 
 EXPERIMENT = "allocation"
 #: Temperatures and tail indices tried; the winners' own temperature is fitted beside them.
@@ -126,11 +126,15 @@ def run_allocation(config: AllocationConfig, *, profile: str) -> Record:
     settings = config.canonical()
     done = found_on_this(EXPERIMENT, settings, config.encoder_run)
     if done is not None:
-        return done
+        return check_current(done, config.encoder_run)
     started = time.time()
     choices = allocation_choices(config)
     metrics: list[Metric] = []
-    details: dict[str, Any] = {"edges": COARSE.round(3).tolist(), "sizes": {}}
+    details: dict[str, Any] = {
+        "data": files_now(config.encoder_run),
+        "edges": COARSE.round(3).tolist(),
+        "sizes": {},
+    }
     for size, found in allocations(config, choices).items():
         metrics.append(Metric(f"lost_k{size}", found.lost))
         if "infonce-fitted" in found.gradient:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import argparse
 import sys
 
+from ..errors import SHOWN, one_line
 from ..vision import load_checkpoint
 from ..vision.checkpoints import restore_loss
 from . import store
-from .config import ConfigError, VisionConfig, parse
+from .config import VisionConfig, parse
 from .grid import study
 from .loss_metrics import NAMES, loss_metrics
-from .store import Record, RecordError
+from .store import Record
 from .vision import CHECKPOINT, EXPERIMENT, trained_model, training_images
 
 
@@ -54,8 +55,8 @@ def main(words: list[str] | None = None) -> int:
             if path.exists():
                 found += 1
                 changed += amend(store.read(path))
-    except (ConfigError, FileNotFoundError, RecordError) as error:
-        sys.stderr.write(f"Error: {error}\n")
+    except SHOWN as error:
+        sys.stderr.write(f"Error: {one_line(error)}\n")
         return 1
     sys.stdout.write(f"{found} finished runs, {changed} of them amended\n")
     return 0

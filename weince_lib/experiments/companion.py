@@ -14,6 +14,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from .. import files
+from ..errors import MissingPackageError
 from ..evaluation import Interval
 from . import grid_gain, paths, sweep, tables
 from .claims import STRENGTH, VERDICTS, Decision, decide_all, format_interval
@@ -80,12 +81,12 @@ def render(data: dict[str, Any], form: Literal["pdf", "png"] = "pdf") -> list[by
         form: of the result.
 
     Raises:
-        ImportError: without the package ``typst``, with the command that installs it.
+        MissingPackageError: without the package ``typst``, with the command that installs it.
     """
     try:
         import typst
     except ImportError as error:
-        raise ImportError("the PDF needs typst: pip install 'weince-lib[paper]'") from error
+        raise MissingPackageError("the PDF needs typst: pip install 'weince-lib[paper]'") from error
     text = as_text(data)
     made = typst.compile(
         str(paths.root() / "paper" / "companion.typ"),
@@ -103,7 +104,7 @@ def build() -> Path:
     """Write the data and ``paper/companion.pdf`` from them; the same sources give the same bytes.
 
     Raises:
-        ImportError: as :func:`render`.
+        MissingPackageError: as :func:`render`.
     """
     target = paths.root() / "paper" / "companion.pdf"
     (made,) = render(write_data())

@@ -24,6 +24,7 @@ from pydantic import (
     model_validator,
 )
 
+from ..errors import InputError
 from ..losses import (
     PRESETS,
     RELEASED,
@@ -43,7 +44,7 @@ Positive = Annotated[int, Field(ge=1)]
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class ConfigError(ValueError):
+class ConfigError(InputError):
     """Settings that make no run; one line that names the value and the known ones."""
 
 

@@ -23,6 +23,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from .. import files
+from ..errors import WeinceError
 from ..vision import ImageSet, SimCLR, load_checkpoint
 from ..vision.checkpoints import restore_model, snapshot_path
 from . import paths, store
@@ -48,7 +49,7 @@ ALONG_TRAINING = ("infonce",)
 RETRAINED = "retrained"
 
 
-class EncoderError(Exception):
+class EncoderError(WeinceError):
     """A committed encoder that is not its record's; one line with both and the mend."""
 
 

@@ -31,7 +31,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from .. import files
+from .. import errors, files
 from ..evaluation import mean_within, t_interval
 from ..vision import (
     ImageSet,
@@ -43,8 +43,9 @@ from ..vision import (
 )
 from . import collect, record_lines, store, sweep
 from .config import ConfigError, VisionConfig
+from .fastest import step_form
 from .grid import Study, study
-from .store import Metric, Record, RecordError
+from .store import Metric, Record
 from .vision import CHECKPOINT, build_model, labelled_images, load_images
 from .vision_metrics import check_evaluable, evaluate, evaluate_features
 
@@ -208,6 +209,7 @@ def _measure(
     model = build_model(run, labelled).to(device)
     history: list[dict[str, float]] = []
     if floor.kind == "supervised":
+        form = step_form(run, labelled.images, torch.device(device), folder)
         history = train_supervised(
             model.encoder,
             labelled.images,
@@ -219,12 +221,12 @@ def _measure(
                 learning_rate=run.learning_rate,
                 weight_decay=run.weight_decay,
                 seed=run.seed,
-                precision=run.precision,
+                precision=form.precision,
             ),
             checkpoint=folder / CHECKPOINT,
             fingerprint=floor.config | {"data": labelled.content_hash()},
             device=device,
-            execution=sweep.execution(run),
+            execution=form.apply(sweep.execution(run)),
         )
     return evaluate(model.eval(), labelled, test, run), history
 
@@ -330,8 +332,8 @@ def main(words: list[str] | None = None) -> int:
             sys.stdout.write(f"{metric}\n")
             for row in own.itertuples():
                 sys.stdout.write(f"  {row.floor:20} {row.value:6.2f}\n")
-    except (ConfigError, FileNotFoundError, ImportError, RecordError, ValueError) as error:
-        sys.stderr.write(f"Error: {error}\n")
+    except errors.SHOWN as error:
+        sys.stderr.write(f"Error: {errors.one_line(error)}\n")
         return 1
     except (TrainingInterrupted, KeyboardInterrupt) as stopped:
         sys.stderr.write(f"{str(stopped) or 'stopped; run again to continue'}\n")

@@ -26,13 +26,13 @@ training starts.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import signal
 import sys
 import tarfile
 import threading
 import time
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,8 +41,9 @@ from typing import Any
 
 import torch
 
-from ..vision import Execution, ImageSet, ProcessError, join_processes
-from ..vision.checkpoints import CheckpointError
+from .. import files
+from ..errors import SHOWN, one_line
+from ..vision import Execution, ImageSet, join_processes
 from ..vision.stopping import sigterm_interrupts
 from . import paths, store
 from .config import AUTO, ConfigError, VisionConfig, is_own, profile_stamp, vision_config
@@ -69,12 +70,24 @@ def unpack(source: Path) -> str:
 
     Raises:
         FileNotFoundError: if there is no such file or folder.
-        ConfigError: for a file that is no tar archive, or one without the two folders.
+        ConfigError: for a file that is no tar archive, or one without the two folders; for another
+            archive than the one that lies there unpacked.
     """
     if source.is_dir():
         return f"imagefolder:{source.absolute()}"
     target = paths.root() / FOLDER
-    if not target.exists():
+    note = target.with_name(f"{target.name}.sha256")
+    if target.exists():
+        if not (source.is_file() and note.is_file()):
+            return f"imagefolder:{FOLDER}"  # nothing to compare
+        held, digest = note.read_text(encoding="utf-8").strip(), _sha256(source)
+        if held != digest:
+            raise ConfigError(
+                f"{target} was unpacked from another archive than {source} (sha256 {held[:12]}, "
+                f"not {digest[:12]}); move it away to unpack this one"
+            )
+    else:
+        digest = _sha256(source)
         target.parent.mkdir(parents=True, exist_ok=True)
         # Aside first: a half unpacked folder would be taken for a smaller data set.
         with TemporaryDirectory(dir=target.parent) as folder:
@@ -82,14 +95,26 @@ def unpack(source: Path) -> str:
             try:
                 with tarfile.open(source) as archive:
                     archive.extractall(aside, filter="data")
-            except (tarfile.TarError, EOFError, zlib.error) as error:
-                reason = str(error).splitlines()[0]
-                raise ConfigError(f"{source}: not a whole tar archive ({reason})") from error
+                    # To the end, where a compressed file has its checksum.
+                    while archive.fileobj and archive.fileobj.read(2**20):
+                        pass
+            except Exception as error:  # each compression has errors of its own
+                if isinstance(error, OSError) and error.errno is not None:
+                    raise  # the disk's, which names the file
+                raise ConfigError(
+                    f"{source}: not a whole tar archive ({one_line(error)}); get it again"
+                ) from error
             for split in ("train", "test"):
                 if not (aside / split).is_dir():
                     raise ConfigError(f"{source}: holds no folder {split}/ at its top")
+            files.write_text(note, f"{digest}\n")
             aside.rename(target)
     return f"imagefolder:{FOLDER}"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def study_configs(options: argparse.Namespace, dataset: str) -> dict[str, VisionConfig]:
@@ -271,8 +296,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stopped:  # within training (TrainingInterrupted) or outside it
         print(str(stopped) or "stopped; run again to continue", file=sys.stderr)
         return 75
-    except (CheckpointError, ConfigError, FileNotFoundError, ProcessError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
+    except SHOWN as error:
+        print(f"error: {one_line(error)}", file=sys.stderr)
         return 1
     return 0
 

@@ -28,6 +28,7 @@ import pandas as pd
 
 from ..vision.datasets import cifar10_jpeg
 from . import paths
+from .config import ConfigError
 from .grid_gain import ANCHORS, EXTRAS, PARTS
 from .study_types import Setting, Study
 
@@ -107,7 +108,7 @@ def chosen(frame: pd.DataFrame) -> dict[str, float]:
         ``{"infonce": tau, "weince": tau}``.
 
     Raises:
-        ValueError: if a run of either grid is missing.
+        ConfigError: if a run of either grid is missing.
     """
     rows = frame[(frame["metric"] == CHOOSES) & (frame["split"] == "validation")]
     found: dict[str, float] = {}
@@ -116,7 +117,7 @@ def chosen(frame: pd.DataFrame) -> dict[str, float]:
         for setting in settings.values():
             own = rows[rows["setting"] == setting.label].groupby("seed")["value"].mean()
             if set(own.index) != set(SCREENING_SEEDS):
-                raise ValueError(
+                raise ConfigError(
                     f"screening has {len(own)} of {len(SCREENING_SEEDS)} seeds of {setting.label} "
                     f"({loss}); run study {SCREENING.name} to its end first"
                 )

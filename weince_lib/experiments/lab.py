@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from ..errors import WeinceError
 from . import notebooks, paths
 
 #: Where Jupyter looks first, and how many ports from there are tried.
@@ -22,7 +23,7 @@ FIRST_PORT, PORTS = 8888, 50
 SETTINGS = Path(__file__).with_name("jupyter")
 
 
-class LabError(Exception):
+class LabError(WeinceError):
     """JupyterLab cannot be started here; the message says why and what to do."""
 
 

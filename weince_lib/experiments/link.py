@@ -38,7 +38,7 @@ from .config import AUTO, Positive, VisionConfig, parse
 from .encoders import found_on_this, measured_on
 from .on_encoder import OnEncoder, bank_of
 from .store import Metric, Record
-from .vision import labels
+from .vision import check_current, files_now, labels
 
 EXPERIMENT = "link"
 
@@ -134,7 +134,7 @@ def run_link(config: LinkConfig, *, profile: str) -> Record:
     settings = config.canonical()
     done = found_on_this(EXPERIMENT, settings, config.encoder_run)
     if done is not None:
-        return done
+        return check_current(done, config.encoder_run)
     started = time.time()
     bank = link_choices(config)
     held_in, _ = halves(bank)
@@ -176,8 +176,13 @@ def run_link(config: LinkConfig, *, profile: str) -> Record:
         labels=link_labels(config, profile),
         started=started,
         details={
+            "data": files_now(config.encoder_run),
             "parameters": {name: dict(p) for name, p in comparison.parameters.items()},
             "gains": {name: gain_json(test) for name, test in gains.items()},
+            "duplicates": {
+                "identical": selection.identical,
+                "near": selection.near_duplicates,
+            },
             "simulated_ratios": ratio.simulated.round(4).tolist(),
             "cross_validation": {
                 "gains": crossed.gains.tolist(),

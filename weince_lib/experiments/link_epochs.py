@@ -15,7 +15,7 @@ from . import store
 from .encoders import found_on_this, frozen_models, measured_on
 from .link import LinkConfig, gain_json, link_choices, link_labels
 from .store import Metric, Record
-from .vision import training_images
+from .vision import check_current, files_now, training_images
 
 EXPERIMENT = "link-epochs"
 
@@ -30,7 +30,7 @@ def run_link_epochs(config: LinkConfig, *, profile: str) -> Record:
     settings = config.canonical()
     done = found_on_this(EXPERIMENT, settings, config.encoder_run)
     if done is not None:
-        return done
+        return check_current(done, config.encoder_run)
     started = time.time()
     # Six banks instead of one: half as many batches each.
     halved = config.model_copy(update={"batches": max(4, config.batches // 2)})
@@ -62,5 +62,9 @@ def run_link_epochs(config: LinkConfig, *, profile: str) -> Record:
         metrics,
         labels=link_labels(config, profile),
         started=started,
-        details={"epochs": rows, **measured_on(config.encoder_run)},
+        details={
+            "data": files_now(config.encoder_run),
+            "epochs": rows,
+            **measured_on(config.encoder_run),
+        },
     )

@@ -23,13 +23,18 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill import PapermillExecutionError
 
 from .. import files
+from ..errors import WeinceError
 from . import paths
+from .config import AUTO
 
 #: Seconds a single cell may take in the quick profile before the run is stopped.
 CELL_TIMEOUT = 600
 #: Settings of the caller's that kernels do not take over: a plot backend for scripts without a
 #: screen would leave a notebook without figures, and without ``assert`` nothing is checked.
 NOT_FOR_KERNELS = ("MPLBACKEND", "PYTHONOPTIMIZE")
+#: Characters of an executed copy's parameters in its name. File systems take 255 of a name; the
+#: notebook's own, a suffix and a temporary file's prefix need some of them.
+LONGEST_NAME = 150
 #: What committed notebooks carry: the kernel every front end has, and nothing of this machine.
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
@@ -38,7 +43,7 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 FAILURES = (PapermillExecutionError, CellTimeoutError, DeadKernelError)
 
 
-class NotebookError(Exception):
+class NotebookError(WeinceError):
     """A notebook that does not exist, or parameters it does not have."""
 
 
@@ -135,10 +140,13 @@ def parameters(notebook: nbformat.NotebookNode) -> dict[str, Any]:
 
 
 def check_parameters(name: str, given: Mapping[str, Any]) -> None:
-    """Refuse parameters the notebook does not have (papermill itself would only log them).
+    """Refuse parameters the notebook does not have, and values of another kind than its own.
+
+    papermill itself would only log the first, and a cell fail on the second without naming it. What
+    may stand in place of ``"auto"``, the settings it belongs to know and check.
 
     Raises:
-        NotebookError: naming the nearest and all known parameters.
+        NotebookError: naming the nearest and all known parameters, or the value and its kind.
     """
     known = parameters(build(name))
     for parameter in given:
@@ -148,12 +156,53 @@ def check_parameters(name: str, given: Mapping[str, Any]) -> None:
             raise NotebookError(
                 f"{name} has no parameter {parameter!r}{hint}; known: {', '.join(known)}"
             )
+        usual, value = known[parameter], given[parameter]
+        if not _of_kind(value, usual):
+            raise NotebookError(
+                f"{name}: parameter {parameter!r} must be {_kind(usual)}, such as {usual!r}; got "
+                f"{value!r}"
+            )
+
+
+def _of_kind(value: Any, usual: Any) -> bool:
+    """Whether a value can stand for the one in the parameters cell."""
+    if usual == AUTO:
+        return True
+    if isinstance(usual, list):
+        return (
+            isinstance(value, list | tuple)
+            and bool(value)
+            and all(_of_kind(part, usual[0]) for part in value if usual)
+        )
+    if isinstance(usual, float):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) is type(usual)
+
+
+def _kind(usual: Any) -> str:
+    if isinstance(usual, list):
+        return f"a list of {_KINDS.get(type(usual[0]), 'values')}s" if usual else "a list"
+    return "text" if isinstance(usual, str) else f"a {_KINDS.get(type(usual), 'value')}"
+
+
+_KINDS: dict[type, str] = {
+    bool: "flag (true or false)",
+    int: "whole number",
+    float: "number",
+    str: "name",
+}
 
 
 def output_path(name: str, given: Mapping[str, Any]) -> Path:
-    """Where an executed notebook goes: ``runs/notebooks/NAME[--parameters].ipynb``."""
+    """Where an executed notebook goes: ``runs/notebooks/NAME[--parameters].ipynb``.
+
+    Parameters that make a longer name than file systems take are cut, with a hash of them all.
+    """
     words = [f"{key}={value}" for key, value in sorted(given.items())]
     tail = re.sub(r"[^A-Za-z0-9=.,_-]+", "_", ",".join(words))
+    if len(tail) > LONGEST_NAME:
+        digest = hashlib.sha256(",".join(words).encode()).hexdigest()[:8]
+        tail = f"{tail[:LONGEST_NAME]}-{digest}"
     return paths.runs() / "notebooks" / (f"{name}--{tail}.ipynb" if tail else f"{name}.ipynb")
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import files
+from ..errors import WeinceError
 from . import paths
 from .provenance import provenance
 
@@ -24,8 +25,37 @@ from .provenance import provenance
 SCHEMA = 1
 
 
-class RecordError(Exception):
+class RecordError(WeinceError):
     """A record file that cannot be read; the message names it."""
+
+
+class StaleRecordError(RecordError):
+    """A record whose data are no longer those that its key's names stand for."""
+
+
+def compare_data(record: Record, now: Mapping[str, str], name: str) -> None:
+    """Refuse a record that was made from other data than a name stands for now.
+
+    A name is part of a record's key, what it stands for is not: a link can be pointed elsewhere
+    and a file replaced. A record holds hashes of what it was made from.
+
+    Args:
+        record: with its hashes in ``details["data"]``.
+        now: the same hashes of the data as they are now; those that the record does not hold are
+            not compared.
+        name: what the data are called by, for the message.
+
+    Raises:
+        StaleRecordError: naming record, data and what to do.
+    """
+    then = record.details.get("data", {})
+    for part, found in now.items():
+        if part in then and then[part] != found:
+            raise StaleRecordError(
+                f"{record.path} was made from other data than {name} holds now ({part}: "
+                f"{then[part][:12]} then, {found[:12]} now). Put the old data back, give the new "
+                "data a name of their own, or remove the record's folder to run it again"
+            )
 
 
 @dataclass(frozen=True)
@@ -126,7 +156,8 @@ def save(
         labels: how tables name the run (profile, dataset, encoder, loss, temperature, seed);
             not part of the key.
         started: ``time.time()`` at the start of the run.
-        details: what else is worth keeping (data hash, loss curve); not part of the key.
+        details: what else is worth keeping (data hash, loss curve); not part of the key. JSON has
+            no infinity and no NaN, so that they become null: a detail is no reason to lose a run.
 
     Raises:
         ValueError: if a metric's value is not finite: such a run is not finished.
@@ -143,7 +174,7 @@ def save(
         "config": dict(config),
         "labels": dict(labels),
         "metrics": [_metric_to_json(m) for m in metrics],
-        "details": dict(details or {}),
+        "details": _finite(dict(details or {})),
         "provenance": provenance(),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "wall_seconds": round(time.time() - started, 3),
@@ -207,6 +238,15 @@ def read(path: Path) -> Record:
 def record_files(folder: Path | None = None) -> Iterator[Path]:
     """Paths of all records below ``folder`` (``runs/`` by default), in a stable order."""
     yield from sorted((folder or paths.runs()).glob("*/*/record.json"))
+
+
+def _finite(value: Any) -> Any:
+    """JSON values with ``None`` in place of numbers that are not finite."""
+    if isinstance(value, Mapping):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _metric_to_json(metric: Metric) -> dict[str, Any]:

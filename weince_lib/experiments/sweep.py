@@ -30,6 +30,7 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from .. import files
+from ..errors import SHOWN, one_line
 from ..vision import Execution
 from ..vision.datasets import cifar10_jpeg
 from ..vision.stopping import sigterm_interrupts
@@ -37,7 +38,7 @@ from . import collect, grid_cifar, paths, record_lines, registered, store, study
 from .config import ConfigError, VisionConfig
 from .fastest import layouts
 from .grid import Run, Study, study
-from .store import Record, RecordError
+from .store import Record
 from .text_config import TextConfig
 from .vision import run_vision
 
@@ -172,7 +173,7 @@ def choose() -> Path:
     """Write which temperature the screening's validation chooses for each loss.
 
     Raises:
-        ValueError: if runs of the screening are missing.
+        ConfigError: if runs of the screening are missing.
     """
     found = grid_cifar.chosen(load_study(grid_cifar.SCREENING.name))
     target = paths.results() / "studies" / grid_cifar.CHOSEN_FILE
@@ -386,8 +387,8 @@ def main(words: list[str] | None = None) -> int:
             else:
                 for run in measure_study(given.study, given.seed, given.device):
                     sys.stderr.write(f"not finished, left out: {run.setting}, seed {run.seed}\n")
-    except (ConfigError, OSError, ImportError, RecordError, ValueError) as error:
-        sys.stderr.write(f"Error: {error}\n")
+    except SHOWN as error:
+        sys.stderr.write(f"Error: {one_line(error)}\n")
         return 1
     except KeyboardInterrupt as stopped:
         sys.stderr.write(f"{str(stopped) or 'stopped; run again to continue'}\n")

@@ -16,7 +16,7 @@ from .config import AUTO, Positive, VisionConfig, parse
 from .encoders import found_on_this, measured_on
 from .on_encoder import OnEncoder, bank_of
 from .store import Metric, Record
-from .vision import labels
+from .vision import check_current, files_now, labels
 
 EXPERIMENT = "tail"
 
@@ -72,7 +72,7 @@ def run_tail(config: TailConfig, bank: ScoreBank, *, profile: str) -> Record:
     settings = config.canonical()
     done = found_on_this(EXPERIMENT, settings, config.encoder_run)
     if done is not None:
-        return done
+        return check_current(done, config.encoder_run)
     started = time.time()
     values = bank.negatives().numpy().astype(np.float64)
     known = fit_known_endpoint(values, quantile=config.quantile)
@@ -94,6 +94,7 @@ def run_tail(config: TailConfig, bank: ScoreBank, *, profile: str) -> Record:
         labels=labels(config.encoder_run, profile),
         started=started,
         details={
+            "data": files_now(config.encoder_run),
             "regime": fit.regime,
             "note": fit.note,
             "pairs": int(values.size),

@@ -19,21 +19,28 @@ import torch
 from torch import nn
 
 from .. import files
+from ..errors import SHOWN, one_line
 from ..losses import PRESETS
 from ..text import sts_score
 from ..text.simcse import SimCSE, encode
 from ..text.sts import StsPairs
 from ..text.tokens import SentenceTokenizer
 from ..text.training import BEST, SimCSESettings, snapshot, train_simcse
-from ..vision.checkpoints import CheckpointError, load_checkpoint, restore_model
-from ..vision.processes import ProcessError, World, current_world, join_processes
+from ..vision.checkpoints import load_checkpoint, restore_model
+from ..vision.processes import World, current_world, join_processes
 from ..vision.stopping import sigterm_interrupts
-from ..vision.training import NonFiniteLossError
 from . import store
 from .config import ConfigError
-from .store import Metric, Record, RecordError
+from .store import Metric, Record
 from .text_config import TEXT_PROFILES, TextConfig, text_config, text_stamp
-from .text_data import TextData, build_text_model, load_text, text_labels, total_steps
+from .text_data import (
+    TextData,
+    build_text_model,
+    check_current_text,
+    load_text,
+    text_labels,
+    total_steps,
+)
 
 __all__ = [
     "TextConfig",
@@ -71,12 +78,16 @@ def run_text(
         dev, ``sts_spearman_last`` of the last one and ``sts_spearman_start`` before training, each
         on ``validation`` (dev) and ``test`` of the first set, and with ``_<set>`` on the test of
         further ones; ``best_step``; for WEINCE ``mean_lambda`` and ``mean_beta`` over training.
+
+    Raises:
+        StaleRecordError: if there is a record, of other sentences or pairs than the names stand
+            for now.
     """
     text_stamp(profile)  # an unknown one is better known now than after training
     settings = config.canonical()
     done = store.find(EXPERIMENT, settings)
     if done is not None:
-        return done
+        return check_current_text(done, config)
     folder = store.record_path(EXPERIMENT, settings).parent
     folder.mkdir(parents=True, exist_ok=True)
     with join_processes(device) as (world, own), ExitStack() as stack:
@@ -322,17 +333,8 @@ def main(words: list[str] | None = None) -> int:
         )
         with sigterm_interrupts():
             record = run_text(config, profile=given.profile)
-    except (
-        ConfigError,
-        CheckpointError,
-        NonFiniteLossError,
-        ProcessError,
-        RecordError,
-        OSError,  # a file or a hub that is not there
-        ValueError,
-        ImportError,
-    ) as error:
-        sys.stderr.write(f"Error: {' '.join(str(error).split())}\n")
+    except SHOWN as error:
+        sys.stderr.write(f"Error: {one_line(error)}\n")
         return 1
     except KeyboardInterrupt as stopped:
         sys.stderr.write(f"{str(stopped) or 'stopped; run again to continue'}\n")

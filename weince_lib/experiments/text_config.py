@@ -135,13 +135,16 @@ class TextConfig(BaseModel):
 
 
 def content_hash(path: Path) -> str:
-    """SHA-256 of a file's bytes; read again only if its size or time of change is another."""
+    """SHA-256 of a file's bytes; read again only if its place, size or time is another."""
     status = path.stat()
-    return _hash(path.absolute(), status.st_mtime_ns, status.st_size)
+    # The place on disk too: a link can be pointed to a file of the same size and time.
+    return _hash(
+        path.absolute(), (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
+    )
 
 
 @lru_cache(maxsize=256)
-def _hash(path: Path, changed: int, size: int) -> str:
+def _hash(path: Path, stamp: tuple[int, ...]) -> str:
     return weights_hash(path)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
+from ..errors import MissingPackageError, checking_input
 from ..text import load_corpus, load_sts
 from ..text.encoders import StaticEncoder, TinyTransformer, load_transformer
 from ..text.simcse import SimCSE, seeded
@@ -15,6 +17,7 @@ from ..text.sts import StsPairs
 from ..text.tokens import SentenceTokenizer, TokenisedCorpus, tokenise, word_tokenizer
 from ..text.weights import check_hash, model_folder, read_tokenizer, weights_file, word_embeddings
 from . import paths
+from .store import Record, compare_data
 from .text_config import TextConfig, is_own_text, text_stamp
 
 
@@ -47,15 +50,16 @@ def load_text(config: TextConfig) -> TextData:
     Raises:
         ModelFolderError: for a model that lacks a part or has other weights than asked for.
         FileNotFoundError: for a corpus or pairs that are not here.
-        ValueError: for a corpus or pairs that are wrong.
+        InputError: for a corpus or pairs that are wrong.
     """
-    dev = load_sts(config.sts[0], "dev")
-    test = tuple(load_sts(name, "test") for name in config.sts)
-    folder, weights = None, ""
-    if config.model:
-        folder = model_folder(config.model)
-        weights = check_hash(weights_file(folder), config.weights_sha256)
-    corpus = load_corpus(config.corpus, limit=config.train_limit)
+    with checking_input():
+        dev = load_sts(config.sts[0], "dev")
+        test = tuple(load_sts(name, "test") for name in config.sts)
+        folder, weights = None, ""
+        if config.model:
+            folder = model_folder(config.model)
+            weights = check_hash(weights_file(folder), config.weights_sha256)
+        corpus = load_corpus(config.corpus, limit=config.train_limit)
     tokenizer = SentenceTokenizer(
         word_tokenizer(corpus) if folder is None else read_tokenizer(folder),
         config.max_length,
@@ -63,6 +67,61 @@ def load_text(config: TextConfig) -> TextData:
     )
     tokens = tokenise(corpus, tokenizer, folder=paths.runs() / "tokens")
     return TextData(tokens, corpus.content_hash(), tokenizer, folder, weights, dev, test)
+
+
+def data_now(config: TextConfig) -> dict[str, str]:
+    """Hashes of what the names of a run's corpus and pairs stand for on this machine now.
+
+    Named as records keep them. Left out is what cannot change (the built-in grammar), what the
+    run's key holds already (a text file of one's own, a model's folder), what is not here, and
+    what only the hub could answer; a data set of the hub that is a local folder is looked at.
+
+    Raises:
+        InputError: for a corpus or pairs that are wrong.
+    """
+    found = {}
+    if _may_change(config.corpus):
+        with checking_input(), suppress(FileNotFoundError, MissingPackageError):
+            found["corpus"] = load_corpus(config.corpus, limit=config.train_limit).content_hash()
+    for part, names, split in (("dev", config.sts[:1], "dev"), ("test", config.sts, "test")):
+        with checking_input(), suppress(FileNotFoundError, MissingPackageError):
+            if any(_may_change(name) for name in names):
+                found[part] = _all_of([load_sts(name, split).content_hash() for name in names])
+    return found
+
+
+def _may_change(name: str) -> bool:
+    """Whether a name stands for local data of which the run's key says nothing."""
+    kind, _, rest = name.partition(":")
+    if kind == "hub":
+        return any(Path(place).is_dir() for place in (rest, rest.rpartition(":")[0]) if place)
+    return kind not in ("grammar", "file")
+
+
+def _all_of(hashes: list[str]) -> str:
+    return " ".join(hashes)
+
+
+def check_current_text(record: Record, config: TextConfig) -> Record:
+    """The record of a run, or one measured on it, if its names stand for the same data now.
+
+    Args:
+        record: of the run, or made from its encoder; one of an earlier version that holds no
+            hashes of its own is taken as it is.
+        config: of the run.
+
+    Raises:
+        StaleRecordError: for other sentences or pairs.
+        InputError: for data that are wrong now.
+    """
+    then = dict(record.details.get("data", {}))
+    if then:
+        if isinstance(then.get("test"), list):
+            then["test"] = _all_of(then["test"])
+        held = replace(record, details=record.details | {"data": then})
+        names = ", ".join((config.corpus, *config.sts))
+        compare_data(held, data_now(config), names)
+    return record
 
 
 def build_text_model(config: TextConfig, data: TextData) -> SimCSE:

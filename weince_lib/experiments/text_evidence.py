@@ -25,6 +25,7 @@ from .store import Metric, Record
 from .study_types import Run
 from .text import build_text_model, load_text, models_along_text, text_labels
 from .text_config import TextConfig, text_config
+from .text_data import check_current_text
 
 EXPERIMENT = "text-evidence"
 #: Share of training done at each stage.
@@ -92,8 +93,10 @@ def run_text_evidence(
     configs = [TextEvidenceConfig(run=run, stage=s, **settings) for s in stages]  # type: ignore[arg-type]
     found = [store.find(EXPERIMENT, config.canonical()) for config in configs]
     if all(found):
-        return [record for record in found if record]
+        return [check_current_text(record, run) for record in found if record]
     data = load_text(run)
+    if trained := store.find("text", run.canonical()):
+        check_current_text(trained, run)
     if set(stages) == {"start"}:
         models = {"start": build_text_model(run, data).to(device)}
     else:
@@ -116,7 +119,12 @@ def run_text_evidence(
                 [Metric("stage", STAGES[config.stage]), *metrics],
                 labels=text_labels(run, profile),
                 started=started,
-                details=details | {"stage": config.stage, "weights": data.weights},
+                details=details
+                | {
+                    "stage": config.stage,
+                    "weights": data.weights,
+                    "data": {"corpus": data.corpus_hash},
+                },
             )
         )
     return records

@@ -6,6 +6,7 @@ import dataclasses
 import shutil
 import time
 from contextlib import ExitStack
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 
 from .. import files
+from ..errors import checking_input
 from ..losses import AblationLoss, InfoNCELoss, WEINCELoss
 from ..vision import (
     Execution,
@@ -29,6 +31,7 @@ from ..vision import (
     train,
 )
 from ..vision.checkpoints import snapshot_path
+from ..vision.datasets import content_of
 from ..vision.processes import World, current_world
 from . import paths, store
 from .config import VisionConfig, is_own, profile_defaults, profile_stamp
@@ -68,13 +71,82 @@ def load_images(config: VisionConfig, split: str, limit: int = 0) -> ImageSet:
 
     Relative folders start at the companion's root; ``data/...`` lies in the data folder, wherever
     that is.
+
+    Raises:
+        InputError: for files that are damaged or wrong, see :func:`weince_lib.vision.load`.
+        FileNotFoundError: for data that is missing.
     """
+    name, root = _place(config)
+    with checking_input():
+        return load(name, split, root=root, limit=limit, image_size=config.image_size)
+
+
+def _place(config: VisionConfig) -> tuple[str, Path]:
+    """The name of the run's data set, with the whole path of a folder, and the data folder."""
     name, root = config.dataset, paths.data()
     kind, _, folder = name.partition(":")
     if folder:
         inside = folder.removeprefix("data/")
         name = f"{kind}:{paths.root() / folder if inside == folder else root / inside}"
-    return load(name, split, root=root, limit=limit, image_size=config.image_size)
+    return name, root
+
+
+def files_now(config: VisionConfig) -> dict[str, str]:
+    """Hashes of the files that the run's data set consists of, as records keep them.
+
+    Returns:
+        ``train_files`` and ``test_files``; nothing for a set of fixed content, and for a folder
+        that is not there, where nothing contradicts a record.
+    """
+    if pretraining_split(config.dataset) != "train":
+        return {}  # STL-10, whose content is fixed
+    name, root = _place(config)
+    found = {}
+    for split, limit in (("train", config.train_limit), ("test", 0)):
+        with checking_input():
+            found[f"{split}_files"] = content_of(name, split, root=root, limit=limit)
+    return {part: digest for part, digest in found.items() if digest}
+
+
+def check_current(record: Record, config: VisionConfig) -> Record:
+    """The record of a run, or one measured on it, if its images are what its name stands for now.
+
+    Only sets whose content may change are looked at, see
+    :func:`weince_lib.vision.datasets.content_of`: their files are read, not decoded. For a run's
+    own record of an earlier version, which holds hashes of the decoded images alone, they are
+    decoded too. A measurement of an earlier version is as current as its run's record.
+
+    Args:
+        record: of the run, or made from its encoder.
+        config: of the run.
+
+    Raises:
+        StaleRecordError: for other images.
+    """
+    now = files_now(config)
+    if not now:
+        return record
+    held = record.details.get("data", {})
+    if "train_files" not in held:
+        if record.experiment == EXPERIMENT:
+            now = {
+                split: _decoded_hash(config, split, now[f"{split}_files"])
+                for split in ("train", "test")
+            }
+        elif own := store.find(EXPERIMENT, config.canonical()):
+            check_current(own, config)
+    # An encoder has not seen the test images, nor has what is measured on it.
+    if record.experiment != EXPERIMENT:
+        now.pop("test_files", None)
+    store.compare_data(record, now, config.dataset)
+    return record
+
+
+@lru_cache(maxsize=64)
+def _decoded_hash(config: VisionConfig, split: str, files: str) -> str:
+    """Hash of the decoded images; ``files`` makes it another call when they change."""
+    limit = config.train_limit if split == "train" else 0
+    return load_images(config, split, limit=limit).content_hash()
 
 
 def build_model(config: VisionConfig, images: ImageSet) -> SimCLR:
@@ -94,11 +166,13 @@ def trained_model(config: VisionConfig, images: ImageSet) -> SimCLR:
 
     Raises:
         FileNotFoundError: if the run has not been finished yet.
+        StaleRecordError: if its data set has other images now.
     """
-    record = store.record_path(EXPERIMENT, config.canonical())
-    path = _checkpoint(record.parent)
-    if not (record.exists() and path.exists()):
+    record = store.find(EXPERIMENT, config.canonical())
+    path = _checkpoint(store.record_path(EXPERIMENT, config.canonical()).parent)
+    if record is None or not path.exists():
         raise FileNotFoundError(f"{path} is missing; run 06_train_vision with this config first")
+    check_current(record, config)
     model = build_model(config, images)
     restore_model(model, load_checkpoint(path), path)
     return model.eval()
@@ -182,12 +256,16 @@ def run_vision(
         device: where to train; a CUDA device if there is one, else the CPU.
         execution: how to train, which changes speed and rounding alone.
         sets: training and test images that are in memory already; loaded by default.
+
+    Raises:
+        StaleRecordError: if there is a record, of other images than the data set's name stands
+            for now.
     """
     profile_defaults(profile)  # an unknown one is better known now than after training
     settings = config.canonical()
     done = store.find(EXPERIMENT, settings)
     if done is not None:
-        return done
+        return check_current(done, config)
     folder = store.record_path(EXPERIMENT, settings).parent
     folder.mkdir(parents=True, exist_ok=True)
     with join_processes(device) as (world, own), ExitStack() as stack:
@@ -214,6 +292,7 @@ def _train_and_evaluate(
     """The record, written by the first process; the others have none."""
     started = time.time()
     settings = config.canonical()
+    files_before = files_now(config) if world.first else {}
     train_set, test_set = sets or (training_images(config), load_images(config, "test"))
     labelled = train_set if trains_on_labelled(config) else labelled_images(config)
     check_evaluable(labelled, config)  # what would fail after training is better known before
@@ -249,6 +328,7 @@ def _train_and_evaluate(
                 "train": train_set.content_hash(),
                 **({} if labelled is train_set else {"labelled": labelled.content_hash()}),
                 "test": test_set.content_hash(),
+                **files_before,
             },
             "history": history,
             **({"step_form": dataclasses.asdict(form)} if form.machine else {}),

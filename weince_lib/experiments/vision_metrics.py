@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..errors import InputError
 from ..evaluation import RECALL_KS, knn_evaluate, linear_probe, stratified_split
 from ..vision import ImageSet, SimCLR
 from ..vision.datasets import LEAST_PER_CLASS
@@ -29,7 +30,7 @@ def check_evaluable(labelled: ImageSet, config: VisionConfig) -> None:
     sizes = labelled.labels.bincount(minlength=len(labelled.classes))
     for name, size in zip(labelled.classes, sizes.tolist(), strict=True):
         if 0 < size < LEAST_PER_CLASS:
-            raise ValueError(
+            raise InputError(
                 f"{labelled.name}: class {name!r} has {size} of the {len(labelled)} labelled "
                 f"images, too few for the 80/20 split, which needs {LEAST_PER_CLASS}: raise "
                 "train_limit, or leave the class out"
@@ -37,7 +38,7 @@ def check_evaluable(labelled: ImageSet, config: VisionConfig) -> None:
     for seed in config.split_seeds:
         bank = len(stratified_split(labelled.labels, seed=seed).train)
         if bank < max(RECALL_KS):
-            raise ValueError(
+            raise InputError(
                 f"{len(labelled)} labelled images leave a kNN bank of {bank}; R@{max(RECALL_KS)} "
                 "needs as many: raise train_limit"
             )

@@ -11,6 +11,7 @@ from torch import Tensor
 from weince_lib.losses.blocks import CandidateProblem
 from weince_lib.losses.evidence import TailEvidence, TailSettings, weigh
 from weince_lib.losses.presets import preset
+from weince_lib.losses.similarity import check_kind
 from weince_lib.losses.streaming import candidate_nll
 from weince_lib.losses.tail_pass import read_tails
 
@@ -48,8 +49,7 @@ def check_rows(z: Tensor, name: str) -> None:
     """
     if z.ndim != 2 or z.shape[0] == 0:
         raise ValueError(f"{name} must have shape (rows, d) with rows, got {tuple(z.shape)}")
-    if not z.is_floating_point():
-        raise ValueError(f"{name} must be floating point, got {z.dtype}; call .float() first")
+    check_kind(z, name)
     if z.device.type == "cpu" and not torch.compiler.is_compiling():
         finite = torch.isfinite(z).all(dim=1)
         if not bool(finite.all()):

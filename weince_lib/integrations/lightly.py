@@ -13,13 +13,9 @@ import torch
 from lightly.loss import NTXentLoss as LightlyNTXentLoss
 from torch import Tensor
 
+from weince_lib.losses.arguments import check_temperature
 from weince_lib.losses.blocks import CandidateProblem
-from weince_lib.losses.similarity import (
-    UnitRowsOnce,
-    check_temperature,
-    loss_dtype,
-    stack_views,
-)
+from weince_lib.losses.similarity import UnitRowsOnce, loss_dtype, stack_views
 
 from ._core import (
     Correction,

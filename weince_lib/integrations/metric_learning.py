@@ -17,8 +17,9 @@ from pytorch_metric_learning.utils import common_functions as c_f
 from pytorch_metric_learning.utils import loss_and_miner_utils as lmu
 from torch import Tensor
 
+from weince_lib.losses.arguments import check_temperature
 from weince_lib.losses.evidence import TailEvidence, TailSettings, evidence_from_tail
-from weince_lib.losses.similarity import UnitRowsOnce, check_temperature, loss_dtype
+from weince_lib.losses.similarity import UnitRowsOnce, loss_dtype
 from weince_lib.losses.weince import endpoint_coordinate
 
 from ._core import (

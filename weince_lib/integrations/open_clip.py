@@ -75,6 +75,7 @@ class ClipLoss(OpenClipLoss):
                 and normalises them itself; without it, they are taken as they are, as in open_clip.
             text_features: same shape; row ``k`` of both belongs together.
             logit_scale: 1 / tau, already exponentiated; a tensor of one element has a gradient.
+                No upper bound is applied: open_clip's training loop clamps it at 100 itself.
             logit_bias: accepted for the call's sake; a softmax does not depend on it.
             output_dict: return ``{"contrastive_loss": loss}``.
 

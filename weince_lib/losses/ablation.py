@@ -19,7 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .ablation_settings import AblationSettings, check_number
+from .ablation_settings import AblationSettings
+from .arguments import check_flag, check_temperature
 from .blocks import CandidateProblem
 from .candidates import candidate_problems
 from .evidence import TailEvidence, tail_evidence, weigh
@@ -30,7 +31,7 @@ from .hard_negatives import (
     hardest_negatives,
     only_negatives,
 )
-from .similarity import candidate_cross_entropy, check_temperature, loss_dtype
+from .similarity import candidate_cross_entropy, loss_dtype
 from .streaming import candidate_nll
 from .tail_pass import read_tails
 from .weince import blended_logits, endpoint_coordinate
@@ -148,8 +149,8 @@ class AblationLoss(nn.Module):
         validate: bool = True,
     ) -> None:
         super().__init__()
-        check_number("temperature", temperature)
         check_temperature(temperature)
+        check_flag("validate", validate)
         chosen: Any = AblationSettings() if settings is None else settings
         if not isinstance(chosen, AblationSettings):
             raise ValueError(

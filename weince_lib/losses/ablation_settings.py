@@ -5,19 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, Literal, get_args
 
+from .arguments import check_number
 from .evidence import TailSettings
 
 Link = Literal["softmax", "blend", "weibit"]
 Assignment = Literal["own", "shuffled", "mean", "fixed"]
-
-
-def check_number(name: str, value: object) -> None:
-    """Raise ``ValueError`` unless ``value`` is a real number (a boolean is none)."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise ValueError(f"{name} must be a number such as 0.5, got {value!r}")
 
 
 @dataclass(frozen=True)

@@ -127,8 +127,8 @@ def working_memory(device: torch.device, memory: int | None = None) -> int:
 
 def check_memory(memory: int | None) -> None:
     """Raise ``ValueError`` unless a memory budget is None or a positive number of bytes."""
-    if memory is not None and memory < 1:
-        raise ValueError(f"memory_budget must be a positive number of bytes, got {memory}")
+    if memory is not None and (not isinstance(memory, int) or memory < 1):
+        raise ValueError(f"memory_budget must be a positive number of bytes, got {memory!r}")
 
 
 def rows_per_block(

@@ -14,12 +14,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from .arguments import check_flag
 from .blocks import CandidateProblem, swapped_shortfalls
 from .distributed import agree, check_process_group, gather_constant, gather_rows
 from .negative_queue import UNKNOWN_ID, NegativeQueue
 from .similarity import (
     UnitRowsOnce,
     check_embeddings,
+    check_kind,
     check_pairs,
     loss_dtype,
     stack_views,
@@ -75,6 +77,8 @@ def candidate_problems(
         ValueError: naming what does not fit; on every rank if ranks differ.
         RuntimeError: if there is no process group to gather from.
     """
+    check_flag("symmetric", symmetric)
+    check_flag("gather_distributed", gather_distributed)
     check_candidate_set(
         candidates, symmetric=symmetric, queue=queue, negatives=negatives is not None
     )
@@ -128,6 +132,7 @@ def _check_batch(
             raise ValueError(
                 f"negatives must have shape (K, {z0.shape[1]}), got {tuple(negatives.shape)}"
             )
+        check_kind(negatives, "negatives")
         if validate and z0.device.type == "cpu" and not torch.compiler.is_compiling():
             check_embeddings(negatives, "negatives")
     if queue is not None and queue.dim != z0.shape[1]:

@@ -18,6 +18,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from .arguments import check_number
+
 TailIndex = Literal["line", "unit", "hill"]
 Evidence = Literal["line-aic", "likelihood"]
 
@@ -27,6 +29,15 @@ WRONG_SIGN_PENALTY = 1e6
 MIN_LINE_POINTS = 3
 #: The likelihoods need one exceedance below the threshold and some spread; two is the least.
 MIN_LIKELIHOOD_POINTS = 2
+_NUMBERS = (
+    "cap_quantile",
+    "tail_fraction",
+    "min_tail",
+    "cap_sharpness",
+    "evidence_sharpness",
+    "evidence_margin",
+    "floor",
+)
 #: A tail no wider than so many rounding errors of a cosine (each eps) has no spread to fit.
 ROUNDING = 32
 
@@ -73,6 +84,8 @@ class TailSettings:
                 raise ValueError(
                     f"unknown {name} {getattr(self, name)!r}; known: {', '.join(known)}"
                 )
+        for name in _NUMBERS:
+            check_number(name, getattr(self, name))
         for name in ("cap_quantile", "tail_fraction"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)}")

@@ -53,14 +53,16 @@ def infonce_loss(
             gradient; not for the symmetric bipartite set.
         queue: past embeddings as further candidates, without gradient; read here and not written.
             Not for the symmetric bipartite set.
-        logit_scale: 1 / tau as a tensor of one element, learnable, in place of ``temperature``.
+        logit_scale: 1 / tau as a tensor of one element, learnable, in place of ``temperature``. No
+            upper bound is applied: clamp the parameter in the training loop, as CLIP does at 100.
         gather_distributed: take the candidates of all ranks. The loss is then the mean over this
             rank's anchors; see :mod:`weince_lib.losses.distributed` for what that means for
             gradients.
         validate: look for zero and non-finite rows (CPU only, where it is free). Without it a zero
-            row has cosine 0 with everything and takes no gradient. Also compare the ranks' batches
-            before gathering them, which on an accelerator waits for the answer; without it unequal
-            batches may hang.
+            row (one whose norm is below 1e-12) has cosine 0 with everything and takes no gradient,
+            so that two views that are all zero have the loss ln(2N - 1) of a blind guess. Also
+            compare the ranks' batches before gathering them, which on an accelerator waits for the
+            answer; without it unequal batches may hang.
         impl: ``"reference"`` is the equation in plain operations, in float64 and with the whole
             score matrix; ``"streaming"`` the same to rounding, in blocks of anchors and with the
             gradient in closed form; ``"auto"`` is streaming.

@@ -6,10 +6,11 @@ from typing import Any, TypedDict
 
 from torch import Tensor, nn
 
+from .arguments import check_flag, check_temperature
 from .blocks import check_memory
 from .candidates import CandidateSet, check_candidate_set
 from .negative_queue import NegativeQueue
-from .similarity import Implementation, check_temperature, resolve_impl
+from .similarity import Implementation, resolve_impl
 
 
 class LossOptions(TypedDict, total=False):
@@ -53,6 +54,14 @@ class ContrastiveLoss(nn.Module):
     ) -> None:
         super().__init__()
         check_temperature(temperature)
+        for name, flag in (
+            ("symmetric", symmetric),
+            ("gather_distributed", gather_distributed),
+            ("validate", validate),
+        ):
+            check_flag(name, flag)
+        if queue is not None and not isinstance(queue, NegativeQueue):
+            raise ValueError(f"queue must be a NegativeQueue or None, got {queue!r}")
         resolve_impl(impl)
         check_memory(memory_budget)
         check_candidate_set(candidates, symmetric=symmetric, queue=queue)

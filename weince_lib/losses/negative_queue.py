@@ -13,7 +13,7 @@ UNKNOWN_ID = torch.iinfo(torch.int64).min
 
 
 class NegativeQueue(nn.Module):
-    """The last ``size`` embeddings, oldest overwritten first; no gradient reaches them.
+    """The last ``size`` finite embeddings, oldest overwritten first; no gradient reaches them.
 
     Everything is saved in the ``state_dict``. Until the queue is full, only what has been put into
     it counts: its first rows are no random vectors, whose tail would mean nothing.
@@ -39,8 +39,8 @@ class NegativeQueue(nn.Module):
 
     def __init__(self, size: int, dim: int, *, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
-        if size < 1 or dim < 1:
-            raise ValueError(f"a queue needs a positive size and dim, got {size} and {dim}")
+        if not (isinstance(size, int) and isinstance(dim, int) and size > 0 and dim > 0):
+            raise ValueError(f"a queue needs a positive size and dim, got {size!r} and {dim!r}")
         self.size, self.dim, self.filled = size, dim, 0
         self.register_buffer("embeddings", torch.zeros(size, dim, dtype=dtype))
         self.register_buffer("ids", torch.full((size,), UNKNOWN_ID))
@@ -59,6 +59,11 @@ class NegativeQueue(nn.Module):
         self, z: Tensor, ids: Tensor | None = None, *, gather_distributed: bool = False
     ) -> None:
         """Put a batch in, over the oldest rows. Of more than ``size`` rows the last stay.
+
+        Rows that hold NaN or infinity are left out, without waiting for an accelerator: there the
+        batch takes as many slots as without them. Slots that were never used get finite rows of
+        the batch once more, others keep what they hold, and the next batch begins with these
+        slots.
 
         Args:
             z: embeddings, shape ``(N, dim)``; they need not be normalised.
@@ -79,11 +84,22 @@ class NegativeQueue(nn.Module):
             unit, ids = gather_constant(unit), gather_constant(ids)
         unit, ids = unit[-self.size :], ids[-self.size :]
         count = unit.shape[0]
-        slots = (self.next_slot + torch.arange(count, device=unit.device)) % self.size
-        self.embeddings.index_copy_(0, slots, unit)
-        self.ids.index_copy_(0, slots, ids)
-        self.next_slot.add_(count).remainder_(self.size)
-        self.filled = min(self.size, self.filled + count)
+        steps = torch.arange(count, device=unit.device)
+        slots = (self.next_slot + steps) % self.size
+        # Of fixed shape, so that no number has to come back from an accelerator: finite rows move
+        # to the front, and from behind the last one they start again.
+        finite = torch.isfinite(unit).all(dim=1)
+        good = finite.sum()
+        order = (~finite).to(torch.uint8).argsort(stable=True)[steps % good.clamp_min(1)]
+        old, old_ids = self.embeddings[slots], self.ids[slots]
+        unused = (old == 0).all(dim=1)
+        written = ((steps < good) | unused) & (good > 0)
+        self.embeddings.index_copy_(0, slots, torch.where(written[:, None], unit[order], old))
+        self.ids.index_copy_(0, slots, torch.where(written, ids[order], old_ids))
+        self.next_slot.add_(good).remainder_(self.size)
+        # On a CPU looking is free, and the queue then grows by what is good alone.
+        looks = unit.device.type == "cpu" and not torch.compiler.is_compiling()
+        self.filled = min(self.size, self.filled + (int(good) if looks else count))
 
     def get_extra_state(self) -> Tensor:
         """How many rows are in use, for the ``state_dict``."""

@@ -14,6 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .arguments import check_flag, check_temperature
+
+#: What embeddings may be of; 8-bit floats know no arithmetic.
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 #: Rows shorter than this have no direction; it is the ``eps`` of ``torch.nn.functional.normalize``.
 ZERO_NORM = 1e-12
 
@@ -31,12 +35,6 @@ def resolve_impl(impl: str) -> Literal["reference", "streaming"]:
     return "reference" if impl == "reference" else "streaming"
 
 
-def check_temperature(temperature: float) -> None:
-    """Raise ``ValueError`` unless ``temperature`` is a finite positive number."""
-    if not 0.0 < temperature < float("inf"):
-        raise ValueError(f"temperature must be positive and finite, got {temperature}")
-
-
 def logit_slope(
     temperature: float, logit_scale: Tensor | None, like: Tensor, *, validate: bool = True
 ) -> Tensor:
@@ -45,7 +43,9 @@ def logit_slope(
     Args:
         temperature: tau; of no effect where ``logit_scale`` is given.
         logit_scale: 1 / tau itself (CLIP keeps its logarithm; pass ``log_scale.exp()``), with one
-            element; takes a gradient.
+            element; takes a gradient. It is taken as it is, without an upper bound: clamped here
+            it would lose its gradient and stay at the bound for good. CLIP's training loop clamps
+            the parameter after each step instead, ``log_scale.data.clamp_(0, math.log(100))``.
         like: gives the device.
         validate: also look at its sign, on the CPU and outside ``torch.compile``.
 
@@ -54,8 +54,14 @@ def logit_slope(
             on another device, or is not positive and finite.
     """
     check_temperature(temperature)
+    check_flag("validate", validate)
     if logit_scale is None:
         return torch.full((), 1.0 / temperature, dtype=exact_dtype(like.device), device=like.device)
+    if not isinstance(logit_scale, Tensor):
+        raise ValueError(
+            f"logit_scale must be a tensor of one element, got {logit_scale!r}; a fixed number "
+            "is 1 / temperature"
+        )
     if logit_scale.numel() != 1 or not logit_scale.is_floating_point():
         raise ValueError(
             "logit_scale must be one floating-point number, "
@@ -83,8 +89,7 @@ def check_embeddings(z: Tensor, name: str = "embeddings") -> None:
     """
     if z.ndim != 2:
         raise ValueError(f"{name} must have shape (rows, d), got {tuple(z.shape)}")
-    if not z.is_floating_point():
-        raise ValueError(f"{name} must be floating point, got {z.dtype}; call .float() first")
+    check_kind(z, name)
     norm = torch.linalg.vector_norm(z.detach().float(), dim=1)
     if norm.numel():
         least, most = (float(end) for end in norm.aminmax())
@@ -98,9 +103,30 @@ def check_embeddings(z: Tensor, name: str = "embeddings") -> None:
     if bool(zero.any()):
         row = int(zero.nonzero()[0, 0])
         raise ValueError(
-            f"{name}: row {row} is zero, so it has no cosine; {_count(zero)} such rows "
-            "(drop them, or see validate=False)"
+            f"{name}: row {row} {describe_short(float(norm[row]))}, so it has no cosine; "
+            f"{_count(zero)} such rows (drop them, or see validate=False)"
         )
+
+
+def describe_short(norm: float) -> str:
+    """What a row shorter than :data:`ZERO_NORM` is, for messages."""
+    return "is zero" if norm == 0.0 else f"has norm {norm:.3g}, below {ZERO_NORM:g}"
+
+
+def check_kind(z: Tensor, name: str) -> None:
+    """Raise one clear error unless a tensor is dense and of 16, 32 or 64-bit floating point.
+
+    Raises:
+        ValueError: for integers, quantised or sparse tensors and 8-bit floats, with the call that
+            converts them.
+    """
+    if z.is_quantized:
+        raise ValueError(f"{name} must be floating point, got {z.dtype}; call .dequantize() first")
+    if z.layout != torch.strided:
+        raise ValueError(f"{name} must be a dense tensor, got {z.layout}; call .to_dense() first")
+    if z.dtype not in FLOATS:
+        bits = " of 16 bits or more" if z.is_floating_point() else ""
+        raise ValueError(f"{name} must be floating point{bits}, got {z.dtype}; call .float() first")
 
 
 def _count(mask: Tensor) -> str:
@@ -129,10 +155,8 @@ def check_pairs(z0: Tensor, z1: Tensor, *, validate: bool = True, least: int = 2
         raise ValueError(
             f"a batch of N = {z0.shape[0]} pairs has no negatives; N must be {least} or more"
         )
-    if not (z0.is_floating_point() and z1.is_floating_point()):
-        raise ValueError(
-            f"embeddings must be floating point, got {z0.dtype} and {z1.dtype}; call .float() first"
-        )
+    check_kind(z0, "z0")
+    check_kind(z1, "z1")
     if z0.device != z1.device:
         raise ValueError(f"z0 is on {z0.device} and z1 on {z1.device}; move them together")
     if validate and z0.device.type == "cpu" and not torch.compiler.is_compiling():

@@ -28,6 +28,7 @@ from .evidence import (
 )
 from .infonce import mean_of
 from .module import CallOptions, ContrastiveLoss, LossOptions
+from .monitor import look_for_duplicates
 from .negative_queue import NegativeQueue
 from .presets import preset
 from .reference import cosines, masked_cross_entropy, read_score_tails
@@ -127,10 +128,14 @@ def weince_loss(
         ids: identity of each pair, integer, shape ``(N,)``.
         negatives: further candidates with gradient, shape ``(K, d)``.
         queue: past embeddings as further candidates.
-        logit_scale: 1 / tau as a learnable tensor of one element, in place of ``temperature``.
+        logit_scale: 1 / tau as a learnable tensor of one element, in place of ``temperature``; no
+            upper bound is applied, see :func:`weince_lib.losses.infonce_loss`.
         gather_distributed: take the candidates and rho_0 of all ranks.
         validate: look for zero and non-finite rows (CPU only, where it is free), and compare the
-            ranks' batches before gathering them.
+            ranks' batches before gathering them. What a zero row does without it is told at
+            :func:`weince_lib.losses.infonce_loss`. On a CPU also warn, once, if more than 1 % of
+            the anchors have a negative at cosine 1, as items that are in the batch twice do;
+            :class:`weince_lib.losses.TailMonitor` tells the share on every device.
         impl: ``"auto"``, ``"reference"`` or ``"streaming"``.
         memory_budget: bytes the streaming implementation may use for blocks of scores.
         return_evidence: also return the :class:`TailEvidence` of this rank's anchors: the 2N
@@ -175,6 +180,8 @@ def weince_loss(
     evidence = weigh(
         reading, settings, gather_constant(reading.rho) if gather_distributed else None
     )
+    if validate and z0.device.type == "cpu" and not torch.compiler.is_compiling():
+        look_for_duplicates(evidence.rho, settings.floor)
     losses = []
     for i, problem in enumerate(problems):
         anchors = problem.positives.shape[0]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..errors import MissingPackageError
 from ..experiments import notebooks, paths
 from ..experiments.claims import Decision, decide_all
 from ..experiments.notebooks import NotebookError
@@ -49,13 +50,13 @@ def build(output: Path | None = None) -> Path:
         The front page.
 
     Raises:
-        ImportError: if the extra ``site`` is not installed.
+        MissingPackageError: if the extra ``site`` is not installed.
         NotebookError: naming a notebook that is not executed or a figure without a caption; or
             listing links that lead nowhere and pages that load from outside.
     """
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise ImportError(
+        raise MissingPackageError(
             f"the site needs {', '.join(missing)}; install them with: "
             "pip install 'weince-lib[site]'"
         )

@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from ..diagnostics.sentences import WORDNET, MissingPackageError
+from ..diagnostics.sentences import WORDNET
+from ..errors import MissingPackageError
 from ..places import data_folder
 from . import grammar
 from .hub import hub_rows
@@ -189,11 +190,11 @@ def _from_file(name: str, path: Path, limit: int) -> Corpus:
     return _counted(name, opened)
 
 
-def _stamp(path: Path) -> tuple[int, int]:
+def _stamp(path: Path) -> tuple[int, ...]:
     if not path.is_file():
-        return (0, 0)
+        return ()
     status = path.stat()
-    return status.st_size, status.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _counted(name: str, opened: Callable[[], Iterator[str]]) -> Corpus:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..diagnostics.sentences import MissingPackageError
+from ..errors import MissingPackageError
 from .weights import (
     ModelFolderError,
     checked_folder,

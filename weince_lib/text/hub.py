@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ..diagnostics.sentences import MissingPackageError
+from ..errors import MissingPackageError
 
 #: Columns taken for the text where none is named, in this order.
 USUAL_COLUMNS = ("text", "sentence", "sent0")

@@ -23,6 +23,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from ..errors import InputError
 from ..losses import TailMonitor, WEINCELoss
 from ..vision.processes import ProcessError, World
 from .tokens import Tokens
@@ -51,7 +52,7 @@ class ChunkPlan:
 
     def __post_init__(self) -> None:
         if self.chunk < 1 or self.batch_size % self.chunk:
-            raise ValueError(
+            raise InputError(
                 f"a batch of {self.batch_size} is no multiple of chunk_size = {self.chunk}"
             )
         if (self.batch_size // self.chunk) % self.world.size:

@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from ..errors import InputError
 from ..places import data_folder
 from . import grammar
 from .hub import hub_rows
@@ -131,12 +132,12 @@ def sts_score(encode: Encode, pairs: StsPairs) -> float:
         pairs: what to judge by.
 
     Raises:
-        ValueError: for vectors that are not finite or of the wrong shape, or cosines that are all
+        InputError: for vectors that are not finite or of the wrong shape, or cosines that are all
             equal, which have no order.
     """
     similarity = cosines(*vectors(encode, pairs))
     if np.ptp(similarity) == 0 or np.ptp(pairs.scores) == 0:
-        raise ValueError(
+        raise InputError(
             f"{pairs.name}, {pairs.split}: all {len(pairs)} cosines or all scores are equal, so "
             "there is no rank correlation"
         )
@@ -161,7 +162,7 @@ def vectors(encode: Encode, pairs: StsPairs) -> tuple[NDArray[np.float64], NDArr
     """Both sides encoded, each float64 of shape ``(pairs, d)``.
 
     Raises:
-        ValueError: for vectors that are not finite or of the wrong shape.
+        InputError: for vectors that are not finite or of the wrong shape.
     """
     found = []
     for side in (pairs.first, pairs.second):
@@ -170,13 +171,13 @@ def vectors(encode: Encode, pairs: StsPairs) -> tuple[NDArray[np.float64], NDArr
             raw = raw.detach().cpu().double().numpy()
         rows = np.asarray(raw, dtype=np.float64)
         if rows.ndim != 2 or len(rows) != len(side):
-            raise ValueError(
+            raise InputError(
                 f"encode gave shape {rows.shape} for {len(side)} sentences; it must give one "
                 "vector each"
             )
         if not np.isfinite(rows).all():
             bad = int((~np.isfinite(rows).all(1)).argmax())
-            raise ValueError(f"encode gave a vector that is not finite for {side[bad]!r}")
+            raise InputError(f"encode gave a vector that is not finite for {side[bad]!r}")
         found.append(rows)
     return found[0], found[1]
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from ..errors import InputError
 from ..losses import TailMonitor, WEINCELoss
 from ..vision.checkpoints import (
     CheckpointError,
@@ -86,7 +87,7 @@ def train_simcse(
         ProcessError: for processes that cannot share the batch.
     """
     if len(corpus) < settings.batch_size:
-        raise ValueError(
+        raise InputError(
             f"{len(corpus)} sentences make no batch of {settings.batch_size}; lower batch_size"
         )
     with ExitStack() as stack:

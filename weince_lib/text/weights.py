@@ -18,7 +18,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
-from ..diagnostics.sentences import WEIGHTS_SHA256, MissingPackageError
+from ..diagnostics.sentences import WEIGHTS_SHA256
+from ..errors import InputError, MissingPackageError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -35,7 +36,7 @@ WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 _PATTERNS = ["*.json", "*.txt", WEIGHT_FILES[0]]
 
 
-class ModelFolderError(ValueError):
+class ModelFolderError(InputError):
     """A model that lacks a part or has other weights than asked for; the message says which."""
 
 

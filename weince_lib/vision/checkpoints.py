@@ -19,6 +19,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from .. import files
+from ..errors import WeinceError
 
 #: Raise it when the meaning of the parts changes.
 FORMAT = "weince-checkpoint-1"
@@ -26,7 +27,7 @@ FORMAT = "weince-checkpoint-1"
 _ZIP = b"PK\x03\x04"
 
 
-class CheckpointError(Exception):
+class CheckpointError(WeinceError):
     """A checkpoint that cannot be resumed from or written; the message names it and the mend."""
 
 

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from ..errors import WeinceError
 from ..losses.distributed import gather_constant
 from ..losses.evidence import TailEvidence
 
@@ -19,7 +20,7 @@ from ..losses.evidence import TailEvidence
 PATIENCE = timedelta(hours=12)
 
 
-class ProcessError(Exception):
+class ProcessError(WeinceError):
     """Processes that do not fit the machine or the batch; the message names the mend."""
 
 

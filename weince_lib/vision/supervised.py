@@ -84,11 +84,12 @@ def train_supervised(
             f"{len(images)} images make no batch of {settings.batch_size}; lower batch_size"
         )
     device = torch.device(device)
-    layout = (execution or Execution()).layout(device)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         classifier = nn.Linear(cast(int, encoder.feature_dim), int(labels.max()) + 1)
-    model = nn.Sequential(encoder, classifier).to(device).to(memory_format=layout).train()
+    model = nn.Sequential(encoder, classifier).to(device)
+    layout = (execution or Execution()).layout(device, model)
+    model.to(memory_format=layout).train()
     optimizer = adam(
         model, settings.learning_rate, settings.weight_decay, fused=device.type == "cuda"
     )

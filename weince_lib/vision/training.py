@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from ..errors import InputError, WeinceError
 from ..losses import TailMonitor, WEINCELoss
 from .augment import TwoViewAugment
 from .batch_norm import synchronised_batch_norm
@@ -47,7 +48,7 @@ from .stopping import TrainingInterrupted, stop_requests
 CHECK_EVERY = 50
 
 
-class NonFiniteLossError(Exception):
+class NonFiniteLossError(WeinceError):
     """The loss became NaN or infinite; the message names the step and the last good checkpoint."""
 
 
@@ -139,7 +140,7 @@ def train(
             checkpoint written; without ``checkpoint`` signals do what they did before.
     """
     if len(images) < settings.batch_size:
-        raise ValueError(
+        raise InputError(
             f"{len(images)} images make no batch of {settings.batch_size}; lower batch_size"
         )
     with ExitStack() as stack:

@@ -3,7 +3,7 @@
 from ...places import data_folder
 from .image_set import UNLABELLED, ImageSet
 from .inventory import LEAST_PER_CLASS, Finding, Holding, check, holdings
-from .loading import DATASETS, SPLITS, load, pretraining_split, splits, title
+from .loading import DATASETS, SPLITS, content_of, load, pretraining_split, splits, title
 
 __all__ = [
     "DATASETS",
@@ -14,6 +14,7 @@ __all__ = [
     "Holding",
     "ImageSet",
     "check",
+    "content_of",
     "data_folder",
     "holdings",
     "load",

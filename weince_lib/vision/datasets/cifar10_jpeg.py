@@ -14,6 +14,8 @@ import zlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ...errors import InputError
+
 #: Name of the folder below the data folder, and of the data set in a config.
 FOLDER = "cifar10-jpeg"
 NAME = f"imagefolder:data/{FOLDER}"
@@ -37,7 +39,7 @@ def unpack(archive: Path, data: Path) -> Path:
 
     Raises:
         FileNotFoundError: if there is no such archive.
-        ValueError: for an archive with another hash, or a folder that is there and not whole.
+        InputError: for an archive with another hash, or a folder that is there and not whole.
     """
     target = data / FOLDER
     if target.exists():
@@ -48,7 +50,7 @@ def unpack(archive: Path, data: Path) -> Path:
     with archive.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != ARCHIVE_SHA256:
-        raise ValueError(
+        raise InputError(
             f"{archive}: SHA-256 is {found}, that of CIFAR-10 (JPEG) is {ARCHIVE_SHA256}; "
             "copy the archive again"
         )
@@ -60,7 +62,7 @@ def unpack(archive: Path, data: Path) -> Path:
             with tarfile.open(archive) as opened:
                 opened.extractall(aside, filter="data")
         except (tarfile.TarError, EOFError, zlib.error) as error:
-            raise ValueError(f"{archive}: not a whole tar archive ({error})") from error
+            raise InputError(f"{archive}: not a whole tar archive ({error})") from error
         check(aside)
         aside.rename(target)
     return target
@@ -74,7 +76,7 @@ def check(folder: Path) -> None:
 
     Raises:
         FileNotFoundError: if the folder is missing, with the command that makes it.
-        ValueError: if files are missing or have other sizes, with the same command.
+        InputError: if files are missing or have other sizes, with the same command.
     """
     again = "weince data unpack ARCHIVE"
     if not folder.is_dir():
@@ -85,13 +87,13 @@ def check(folder: Path) -> None:
     for split, count in COUNTS.items():
         have = sum(name.startswith(f"{split}/") for name in names)
         if have != count:
-            raise ValueError(
+            raise InputError(
                 f"{folder}: {have:,} files in {split}/, CIFAR-10 (JPEG) has {count:,}; "
                 f"remove the folder and unpack the archive again: {again}"
             )
     found = hashlib.sha256("\n".join(names).encode()).hexdigest()
     if found != LISTING_SHA256:
-        raise ValueError(
+        raise InputError(
             f"{folder}: names or sizes of files are not those of CIFAR-10 (JPEG); "
             f"remove the folder and unpack the archive again: {again}"
         )

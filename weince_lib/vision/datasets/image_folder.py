@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from .decoded import deal, decode
+from .decoded import deal, decode, files_hash
 from .image_set import ImageSet
 
 
@@ -50,6 +50,18 @@ def load(
         labels=torch.tensor(labels, dtype=torch.int64),
         classes=tuple(classes),
     )
+
+
+def content_of(folder: Path | str, split: str, *, limit: int = 0) -> str:
+    """SHA-256 of the files and labels of what :func:`load` reads, see :func:`.decoded.files_hash`.
+
+    Raises:
+        FileNotFoundError, ValueError: as :func:`load`.
+    """
+    _, paths, labels = _list_images(Path(folder), split)
+    if limit:
+        paths, labels = paths[:limit], labels[:limit]
+    return files_hash([Path(path) for path in paths], labels)
 
 
 def _list_images(folder: Path, split: str) -> tuple[list[str], list[str], list[int]]:

@@ -122,6 +122,39 @@ def load(
     return _READERS[name](published, split, home, limit)
 
 
+def content_of(name: str, split: str, *, root: Path | str | None = None, limit: int = 0) -> str:
+    """A hash of what a data set's name stands for, if that is not the same for all time.
+
+    The content of a folder can change, and a link can be pointed elsewhere. Built-in and published
+    sets cannot: their files are compared with known hashes whenever they are read.
+
+    Args:
+        name: as for :func:`load`.
+        split: as for :func:`load`.
+        root: as for :func:`load`.
+        limit: as for :func:`load`.
+
+    Returns:
+        SHA-256 (hex) of files and labels, which are not decoded; empty for a set of fixed content,
+        and where neither ``train`` nor ``test`` is there.
+
+    Raises:
+        FileNotFoundError, ValueError: as :func:`load`.
+    """
+    if split not in splits(name):
+        raise ValueError(f"unknown split {split!r}; known: {', '.join(splits(name))}")
+    check_limit(limit)
+    if name == "tiny-imagenet":
+        home = Path(root).expanduser().resolve() if root else data_folder()
+        return tiny_imagenet.content_of(PUBLISHED[name](), split, home, limit)
+    if not name.startswith(_FOLDER_PREFIX):
+        return ""
+    folder = Path(root or ".") / Path(name.removeprefix(_FOLDER_PREFIX)).expanduser()
+    if not any((folder / part).is_dir() for part in SPLITS):
+        return ""
+    return image_folder.content_of(folder, split, limit=limit)
+
+
 def splits(name: str) -> tuple[str, ...]:
     """The splits of a data set.
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from .decoded import deal, decode
+from .decoded import deal, decode, files_hash
 from .image_set import ImageSet
 from .published import Archive, Published, check_count, check_md5, one_line
 
@@ -98,19 +98,7 @@ def read(
         assert published.archive is not None
         check_md5(where, published.archive.md5)
     with _opened(where, published.folder) as (names, content):
-        if CLASSES not in names:
-            raise FileNotFoundError(f"{where} lacks {CLASSES}; {_mend(published)}")
-        classes = content(CLASSES).decode().split()
-        if len(classes) != published.classes:
-            raise ValueError(
-                f"{where}: {CLASSES} lists {len(classes)} classes, expected {published.classes}"
-            )
-        listed = (
-            _training(names, classes)
-            if split == "train"
-            else _annotated(where, names, content, classes, published)
-        )
-        check_count(published, split, len(listed), where)
+        classes, listed = _listed(published, split, where, names, content)
         if limit:
             listed = listed[:limit]
         images = decode([name for name, _ in listed], content, cache=cache)
@@ -120,6 +108,48 @@ def read(
         labels=torch.tensor([label for _, label in listed], dtype=torch.int64),
         classes=tuple(classes),
     )
+
+
+def content_of(published: Published, split: str, home: Path, limit: int = 0) -> str:
+    """SHA-256 of the files and labels of an unpacked folder, see :func:`.decoded.files_hash`.
+
+    Returns:
+        The hash; empty if there is no folder, or a zip, whose hash is compared at each reading.
+
+    Raises:
+        FileNotFoundError, ValueError: as :func:`read`.
+    """
+    where = place(published, home)
+    if where is None or where.suffix == ".zip":
+        return ""
+    with _opened(where, published.folder) as (names, content):
+        _, listed = _listed(published, split, where, names, content)
+    listed = listed[:limit] if limit else listed
+    return files_hash([where / name for name, _ in listed], [label for _, label in listed])
+
+
+def _listed(
+    published: Published,
+    split: str,
+    where: Path,
+    names: set[str],
+    content: Callable[[str], bytes],
+) -> tuple[list[str], list[tuple[str, int]]]:
+    """The classes, and name and label of every image of a split."""
+    if CLASSES not in names:
+        raise FileNotFoundError(f"{where} lacks {CLASSES}; {_mend(published)}")
+    classes = content(CLASSES).decode().split()
+    if len(classes) != published.classes:
+        raise ValueError(
+            f"{where}: {CLASSES} lists {len(classes)} classes, expected {published.classes}"
+        )
+    listed = (
+        _training(names, classes)
+        if split == "train"
+        else _annotated(where, names, content, classes, published)
+    )
+    check_count(published, split, len(listed), where)
+    return classes, listed
 
 
 @contextmanager
