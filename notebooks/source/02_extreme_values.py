@@ -848,7 +848,7 @@ for encoder_seed in seeds:
     z = extract_features(frozen_model(config, images), images.images[:2000]).double().numpy()
     embedded[encoder_seed] = z / np.linalg.norm(z, axis=1, keepdims=True)
 
-# %% tags=["nbval-ignore-output"]
+# %%
 lid = {seed: dimensions(z) for seed, z in embedded.items()}
 vectors, ambient = z.shape
 even = draw.standard_normal((vectors, ambient))
@@ -871,7 +871,7 @@ plt.show()
 # So for these encoders $\beta$ is small, and the cap is within reach: a candidate's shortfall varies by large factors within the tail. For evenly spread vectors
 # $\beta$ would be in the tens and the endpoint out of sight. The dimension also depends on the scale $k$ at which one looks; it is not one number.
 
-# %% tags=["nbval-ignore-output"]
+# %%
 at_16 = int(np.flatnonzero(neighbours == 16)[0])
 over_seeds = t_interval([values[at_16] for values, _ in lid.values()])
 checks["encoder_dimension"] = over_seeds

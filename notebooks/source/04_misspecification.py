@@ -530,7 +530,7 @@ encoder_x = -np.log(np.maximum(1 - encoder_s, 1e-6))
 # How sharp is an endpoint law on such scores? Fit both links to the winners that training declares, the positives. This
 # only sets the scene: it gives a $\beta^*$ of a realistic size.
 
-# %% tags=["nbval-ignore-output"]
+# %%
 declared = np.zeros(sets, dtype=int)  # the positive stands first in each set
 real = {
     "softmax": fit_winners(encoder_s, declared, mask=mask),
@@ -551,7 +551,7 @@ pd.DataFrame(
 # $$\Lambda^* = \beta^*\,\Delta x, \qquad \hat\Lambda_\text{softmax} = \hat\theta\,\Delta s, \qquad
 # \hat\Lambda_\text{endpoint} = \hat\beta\,\Delta x.$$
 
-# %% tags=["nbval-ignore-output"]
+# %%
 beta_real = float(real["endpoint link"].slope)
 p_real = link_probabilities(encoder_x, beta_real, mask=mask)
 coordinates = {"softmax": encoder_s, "endpoint link": encoder_x}
@@ -586,7 +586,7 @@ def repeated_fits(size):
 by_size = [repeated_fits(size) for size in n_real]
 fits_real = {name: [found[name] for found in by_size] for name in coordinates}
 
-# %% tags=["nbval-ignore-output"]
+# %%
 grid_real = np.geomspace(n_real[0], n_real[-1], 100)
 curves_real, z_real = {}, []
 for name, estimates in fits_real.items():
@@ -603,7 +603,7 @@ plt.show()
 # *Real scores, known winners. Lines: the second-order theory, with no free constant. The softmax's error hardly moves
 # with the number of winners: nearly all of it is the floor.*
 
-# %% tags=["nbval-ignore-output"]
+# %%
 wrong = limit_real["softmax"]
 aim = target_real / delta["softmax"]
 near_real = {k: (grid_real, wrong.coverage(grid_real, covariance=k, target=aim)) for k in kinds}

@@ -136,11 +136,11 @@ plt.show()
 # tail. \*The intervals take pairs for independent, which they are not (each view is in many pairs): the spread
 # over encoder seeds below is the honest one.*
 
-# %% tags=["nbval-ignore-output"]
+# %%
 rows = {
     seed: {
         "pairs": record.details["pairs"],
-        "exceedances": record.metric("exceedances"),
+        "exceedances": int(record.metric("exceedances")),
         "threshold": record.metric("threshold"),
         "shape, endpoint known": record.metric("known_endpoint_shape"),
         "regime of maximum likelihood": record.details["regime"],
@@ -149,7 +149,7 @@ rows = {
     }
     for seed, record in records.items()
 }
-pd.DataFrame(rows).T.rename_axis("encoder seed")
+pd.DataFrame(rows).T.infer_objects().round(4).rename_axis("encoder seed")
 
 # %%
 shapes = [record.metric("known_endpoint_shape") for record in records.values()]

@@ -203,7 +203,7 @@ plt.show()
 # The direction is the paper's: the weight is above 0 and far from 1, and every encoder gains. The
 # sizes are smaller here, on a small data set and a small encoder.
 
-# %% tags=["nbval-ignore-output"]
+# %%
 table_4 = pd.DataFrame(
     {
         seed: {

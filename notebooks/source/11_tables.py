@@ -169,8 +169,9 @@ for number, table in tables.items():
 everything = pd.concat(tables.values())
 levels = everything[everything["loss"] != "weince-minus-infonce"]
 assert levels["ours"].dropna().between(0, 100).all()
-assert everything["seeds"].dropna().min() >= 2
-assert (everything["low"].dropna() <= everything["ours"].dropna()).all()
+between = everything.dropna(subset=["low"])  # raw pixels have no seeds, and so no interval
+assert between["seeds"].min() >= 2
+assert (between["low"] <= between["ours"]).all()
 cifar = tables["2"].query("dataset == 'cifar100' and encoder == 'resnet18'").set_index("loss")
 assert cifar.loc["weince", "paper"] == 53.28
 
