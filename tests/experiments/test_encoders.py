@@ -7,9 +7,11 @@ import shutil
 
 import pytest
 import torch
+from click.testing import CliRunner
 from safetensors import safe_open
 from safetensors.torch import save
 
+from weince_lib.cli import main
 from weince_lib.experiments import (
     EncoderError,
     TailConfig,
@@ -18,6 +20,7 @@ from weince_lib.experiments import (
     frozen_model,
     frozen_models,
     models_along_training,
+    notebooks,
     paths,
     ready_encoder,
     record_lines,
@@ -313,3 +316,35 @@ def test_committed_table_speaks_of_the_committed_encoders(repository):
             assert line["encoder"]["sha256"] == held.details["encoder"]["sha256"], line["key"]
             measured_there += 1
     assert measured_there >= 16
+
+
+def test_notebooks_read_them_and_retrain_with_one_parameter(repository):
+    readers = 0
+    for name in notebooks.names():
+        source = notebooks.source_path(name).read_text(encoding="utf-8")
+        # The one that shows training trains.
+        assert ("run_vision" in source) == (name == "06_train_vision"), name
+        if "ready_encoder" in source:
+            assert notebooks.parameters(notebooks.build(name))["retrain"] is False
+            assert "if retrain:\n    train_anew()\n" in source
+            readers += 1
+    assert readers >= 6
+
+
+def test_the_command_verifies_and_makes(infonce, monkeypatch):
+    monkeypatch.setattr(encoders, "configs", lambda: [infonce])
+    key = encoders.key_of(infonce)
+    weights = encoders.weights_path(key)
+    sound = CliRunner().invoke(main, ["encoders"])
+    assert sound.exit_code == 0
+    assert sound.stdout.split() == [key, "infonce", "seed", "7", sha256(weights)[:16]]
+    damage(weights)
+    bad = CliRunner().invoke(main, ["encoders"])
+    assert bad.exit_code == 1
+    assert bad.stderr.startswith(f"Error: {weights} has the SHA-256 {sha256(weights)[:16]}")
+    assert bad.stderr.count("\n") == 1
+    unknown = CliRunner().invoke(main, ["encoders", "--make", "0123"])
+    assert unknown.exit_code != 0
+    assert "0123" in unknown.stderr and key in unknown.stderr
+    assert CliRunner().invoke(main, ["encoders", "--make", key]).exit_code == 0
+    assert CliRunner().invoke(main, ["encoders"]).stdout == sound.stdout
