@@ -93,7 +93,8 @@ plt.show()
 # | *holds* | borne out in the generality it claims: a theorem, an identity, a known answer |
 # | *holds here with limits* | borne out on less than it speaks of; the limits are named |
 # | *does not hold here* | our numbers say otherwise, or rule out an effect of the size that would count |
-# | *not testable here* | out of our reach, or our interval allows both answers; what it would take is named |
+# | *undecided here* | tested, and our interval allows both answers; what it would take is named |
+# | *not testable here* | out of our reach; what it would take is named |
 #
 # A verdict is about the data set, encoder and seeds beside it, never about more. *Open* would mean that a
 # record is not there yet.
@@ -147,7 +148,7 @@ pd.DataFrame(
 assert measured, "no claim has been decided yet; run `make reproduce`"
 for d in decisions:
     assert d.verdict != "holds here with limits" or d.limits, d.claim.id
-    assert d.verdict != "not testable here" or d.needs, d.claim.id
+    assert d.verdict not in ("undecided here", "not testable here") or d.needs, d.claim.id
 
 # %% tags=["nbval-ignore-output"]
 provenance()

@@ -425,27 +425,86 @@ assert ours[~ours.endpoint]["share"].max() <= 0.05
 assert ours[ours.law == "Weibull, β = 1"]["share"].min() > 0.95
 assert growing_tail.loc["normal(0.3, 0.1)", 16382] > 0.9  # what the fixed tail size avoids
 
+# %% [markdown]
+# ### The weight depends on the other anchors of the batch
+#
+# With the second factor open everywhere, $\lambda_i$ compares $\rho_i$ with $\rho_0$, and $\rho_0$ is a
+# quantile of the batch's own $\rho$. The weight is therefore a rank: about a fifth of the anchors lies left of
+# $\rho_0$ and gets a weight near or above one half, whatever their tails are. So the question whether $\lambda$ is
+# small without an endpoint and large with one has two answers, and we ask it in both kinds of batch:
+#
+# - **homogeneous**: all 2,000 anchors have an exponential tail, or all have $\beta = 1$; and 512 independent random
+#   directions in 512 dimensions, whose nearest neighbour is far from the cap;
+# - **mixed**: anchors of both kinds in one batch, in two proportions.
+
 # %%
-open_without_endpoint = shares["paper's lines"]["exponential, mean 0.05"]
+without_endpoint, with_endpoint = "exponential, mean 0.05", "Weibull, β = 1"
+tail_points = paper.tail_size(negatives)
+tails = {
+    law: torch.from_numpy(1 - known_tails[law])
+    .clamp_min(paper.floor)
+    .topk(tail_points + 1, largest=False, sorted=True)
+    .values
+    for law in (without_endpoint, with_endpoint)
+}
 
 
-def mean_weight(law, settings):
-    """Mean lambda of one batch of anchors whose tails all follow one law."""
-    k = settings.tail_size(negatives)
-    delta = torch.from_numpy(1 - known_tails[law]).clamp_min(settings.floor)
-    smallest = delta.topk(k + 1, largest=False, sorted=True).values
-    return float(evidence_from_tail(smallest, k, settings).lam.mean())
+def weights(smallest):
+    """Lambda of the anchors of one batch, from their sorted tails."""
+    return evidence_from_tail(smallest, tail_points, paper).lam
 
 
-with_endpoint, without_endpoint = "Weibull, β = 1", "exponential, mean 0.05"
-excess_weight = mean_weight(without_endpoint, paper) - mean_weight(with_endpoint, paper)
+def mixed(share):
+    """Lambda without and with an endpoint in one batch; `share` of its anchors have one."""
+    bounded = int(share * anchors)
+    lam = weights(torch.cat([tails[without_endpoint][bounded:], tails[with_endpoint][:bounded]]))
+    return lam[: anchors - bounded], lam[anchors - bounded :]
+
+
+random_directions = np.random.default_rng(1).standard_normal((512, 512))
+directions = F.normalize(torch.from_numpy(random_directions), dim=1)
+random_lam = tail_evidence(directions @ directions.T, torch.arange(512).roll(256), paper).lam
+
+batch_kinds = {
+    "exponential tails only": (weights(tails[without_endpoint]), None),
+    "random directions only": (random_lam, None),
+    "β = 1 only": (None, weights(tails[with_endpoint])),
+    "half exponential, half β = 1": mixed(0.5),
+    "nine tenths exponential, one tenth β = 1": mixed(0.1),
+}
+weight_rows = {
+    kind: {
+        f"{what} {which}": float("nan") if lam is None else float(take(lam))
+        for which, lam in zip(("without endpoint", "with endpoint"), pair, strict=True)
+        for what, take in (
+            ("mean λ", torch.mean),
+            ("share above ½", lambda lam: (lam > 0.5).double().mean()),
+        )
+    }
+    for kind, pair in batch_kinds.items()
+}
+by_batch = pd.DataFrame(weight_rows).T
+by_batch.round(2)
+
+# %% [markdown]
+# *"Without endpoint" are the anchors whose tail has no endpoint at the cap, "with endpoint" those with
+# $\beta = 1$.*
+#
+# Mixed half and half the weight does what the paper says: it is 0 without an endpoint, and the anchors with one
+# share the correction among themselves. But it is a rank, so it cannot say no to a whole batch: where no anchor has
+# an endpoint the mean weight is larger than where all have one, and a fifth of random directions gets more than
+# one half. With one anchor in ten that has an endpoint, $\rho_0$ lies among the others, and some of these are
+# corrected as well.
+
+# %%
+open_without_endpoint = shares["paper's lines"][without_endpoint]
+free, bounded = "mean λ without endpoint", "mean λ with endpoint"
+alone, random_only, all_bounded, halves, tenth_bounded = by_batch.to_dict("records")
+excess_weight = alone[free] - all_bounded[bounded]
 assert shares["paper's lines"].min() > 0.99
-assert (
-    shares["likelihood"]["exponential, mean 0.05"]
-    < 0.05
-    < 0.95
-    < shares["likelihood"]["Weibull, β = 1"]
-)
+assert shares["likelihood"][without_endpoint] < 0.05 < 0.95 < shares["likelihood"][with_endpoint]
+assert halves[free] < 1e-6 < 0.3 < halves[bounded]
+assert alone[free] > all_bounded[bounded]
 
 record = record_checks(
     "05_weince_loss",
@@ -457,6 +516,14 @@ record = record_checks(
         "gradient_relative_gap": gradient_gap,
         "trainable_parameters": trainable,
         "weight_without_minus_with_endpoint": excess_weight,
+        "mean_weight_without_endpoint": alone[free],
+        "mean_weight_with_endpoint": all_bounded[bounded],
+        "mean_weight_random_directions": random_only[free],
+        "share_above_half_random_directions": random_only["share above ½ without endpoint"],
+        "mixed_half_without_endpoint": halves[free],
+        "mixed_half_with_endpoint": halves[bounded],
+        "mixed_tenth_without_endpoint": tenth_bounded[free],
+        "mixed_tenth_with_endpoint": tenth_bounded[bounded],
         "gate_open_without_endpoint": open_without_endpoint,
         "likelihood_gate_open_without_endpoint": shares["likelihood"]["exponential, mean 0.05"],
     },

@@ -3,22 +3,67 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from ..evaluation import Interval, critical, paired_difference, seeds_to_tell, t_interval
-from . import sweep
+from . import decide, sweep
 from .collect import COLUMNS
 from .config import ConfigError
-from .grid import STUDIES
+from .decide import PRIMARY_CONTRASTS, Contrast, seed_table
+from .grid import STUDIES, Study
 from .selection import Chosen, choose, compare, study_frame
 
 Outcome = Literal["yes", "no", "undecided"]
+Kind = Literal["above", "below", "difference-above", "at-most", "within"]
+#: Rules over several studies.
+OVER_STUDIES = ("better-everywhere", "nowhere-better")
 #: What ``where`` may name when it looks at a study.
 STUDY_KEYS = {"study", "method", "against", "metric"}
+#: Words of :mod:`.decide` for a comparison that is not finished; such a study is passed over.
+WAITING = (decide.NOT_RUN, decide.NOT_FINISHED, decide.ONE_SEED, decide.NO_SPREAD)
+
+
+class Part(BaseModel):
+    """A further number of a claim, from the same rows but for the metric, or another experiment's.
+
+    Attributes:
+        metric: its name in the results.
+        experiment: of the results, if it is another one than the claim's; then nothing else of
+            ``where`` is asked for.
+        words: what it is, shortly; it stands after the claim's first number.
+        rule: as in :class:`Ours`; the claim then holds only if this holds as well. ``None``: the
+            number is only shown.
+        value: what the rule compares with.
+        control: as in :class:`Ours`, for ``"difference-above"``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    metric: str
+    words: str
+    experiment: str = ""
+    rule: Kind | None = None
+    value: float = 0.0
+    control: str = ""
+
+
+class Comparison(BaseModel):
+    """Two methods of a study.
+
+    Attributes:
+        study: its name.
+        method: a method of it; of one with several settings, the setting that validation chose.
+        against: the method subtracted.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    study: str
+    method: str
+    against: str
 
 
 class Ours(BaseModel):
@@ -26,10 +71,12 @@ class Ours(BaseModel):
 
     Attributes:
         rule: ``"above"`` / ``"below"``: the interval lies beyond ``value``. ``"difference-above"``:
-            the paired difference (``loss`` minus ``against``, by encoder seed) lies above
-            ``value``. ``"at-most"``: an exact check, the number itself is at most ``value``.
-            ``"within"``: the interval lies inside plus or minus ``value``, so that a deviation
-            larger than that is ruled out and not merely unseen.
+            the paired difference (``loss`` minus ``against``, or ``metric`` minus ``control``, by
+            encoder seed) lies above ``value``. ``"at-most"``: an exact check, the number itself is
+            at most ``value``. ``"within"``: the interval lies inside plus or minus ``value``, so
+            that a deviation larger than that is ruled out and not merely unseen.
+            ``"better-everywhere"``, ``"nowhere-better"``: the words of :mod:`.decide` for every one
+            of ``studies``, see :func:`over_studies`.
         value: what the rule compares with.
         quantity: what the number is, in words, with its unit.
         where: columns of the results table and the value each must have; or a study:
@@ -37,27 +84,39 @@ class Ours(BaseModel):
             setting for the metric, the number is the test result, or with ``against`` the
             difference paired by encoder seed, and its 95 % t-interval is over encoder seeds.
         against: the loss subtracted, for ``"difference-above"``.
+        control: for the same rule, a metric of the same rows that is subtracted in its place.
         least: for ``"above"`` and ``"difference-above"``, the smallest effect that would be one: an
             interval that reaches below ``value`` and lies below ``least`` rules it out. Without
-            it, only an interval below ``value`` does.
+            it, only an interval below ``value`` does. Over studies, the margin of equivalence.
+        studies: the comparisons that a rule over studies looks at.
+        also: further numbers; those with a rule have to fulfil it too.
         limits: what the claim speaks of and these rows do not; a claim they bear out *holds here
             with limits*.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    rule: Literal["above", "below", "difference-above", "at-most", "within"]
+    rule: Kind | Literal["better-everywhere", "nowhere-better"]
     value: float
     quantity: str
     where: dict[str, str]
     against: str = "infonce"
+    control: str = ""
     least: float | None = None
+    studies: tuple[Comparison, ...] = ()
+    also: tuple[Part, ...] = ()
     limits: str = ""
 
     @model_validator(mode="after")
     def _fitting(self) -> Self:
-        rises = self.rule in ("above", "difference-above")
+        rises = self.rule in ("above", "difference-above", *OVER_STUDIES)
         if self.least is not None and not (rises and self.least > self.value):
             raise ValueError(f"least = {self.least} needs a rule 'above' and must exceed value")
+        if (self.rule in OVER_STUDIES) != bool(self.studies):
+            raise ValueError(f"studies go with the rules {' and '.join(OVER_STUDIES)} and no other")
+        if self.studies and (self.least is None or self.where.keys() != {"metric"}):
+            raise ValueError("a rule over studies needs least, its margin, and where = {metric}")
+        if self.control and self.rule != "difference-above":
+            raise ValueError(f"control = {self.control!r} needs the rule 'difference-above'")
         if "study" in self.where:
             keys = self.where.keys()
             if self.rule == "difference-above":
@@ -68,6 +127,14 @@ class Ours(BaseModel):
                     "may have against"
                 )
         return self
+
+    def part(self, part: Part) -> Ours:
+        """The rule of a further number; of one that is only shown, a rule that reads it."""
+        kind = part.rule or ("difference-above" if part.control else "at-most")
+        where = {"experiment": part.experiment} if part.experiment else self.where
+        where = where | {"metric": part.metric}
+        change = {"rule": kind, "value": part.value, "control": part.control, "where": where}
+        return self.model_copy(update=change | {"least": None, "also": ()})
 
 
 @dataclass(frozen=True)
@@ -83,6 +150,34 @@ class Measured:
     interval: Interval
     rows: pd.DataFrame
     how: str = ""
+
+
+@dataclass(frozen=True)
+class Everywhere:
+    """What several studies say of a comparison.
+
+    Attributes:
+        outcome: of the rule.
+        text: a study's difference with its interval and word, then the next study's.
+        rows: of all methods compared.
+        profiles: of the studies, each once.
+        seeds: of encoders, a number for each study.
+        detectable: the true difference that the least precise of them would see with a probability
+            of 80 %; NaN where none can tell.
+    """
+
+    outcome: Outcome
+    text: str
+    rows: pd.DataFrame
+    profiles: tuple[str, ...]
+    seeds: tuple[int, ...]
+    detectable: float
+
+
+def together(outcomes: Iterable[Outcome]) -> Outcome:
+    """All of them at once: one *no* refutes, and *yes* needs every one."""
+    found = set(outcomes)
+    return "no" if "no" in found else "undecided" if "undecided" in found else "yes"
 
 
 def outcome(rule: Ours, interval: Interval) -> Outcome:
@@ -128,7 +223,8 @@ def measure(rule: Ours, table: pd.DataFrame) -> Measured | None:
         return Measured(_worst_check(rule, rows), rows)
     if rule.rule != "difference-above":
         return Measured(interval_of(rows), rows)
-    other = _select(table, rule.where | {"loss": rule.against})
+    subtracted = {"metric": rule.control} if rule.control else {"loss": rule.against}
+    other = _select(table, rule.where | subtracted)
     shared = set(rows["seed"].dropna()) & set(other["seed"].dropna())
     if not shared:
         return None
@@ -163,6 +259,105 @@ def measure_study(rule: Ours) -> Measured | None:
     return (
         None if pair is None else Measured(pair.interval, rows[rows["seed"].isin(pair.seeds)], how)
     )
+
+
+def over_studies(rule: Ours) -> Everywhere | None:
+    """Apply a rule over studies; ``None`` while none of them is finished.
+
+    Each study is judged by :func:`.decide.decide`, as one of the five primary contrasts of its
+    measure, with ``least`` as the margin. Each interval is hence at 99 %, and with up to five
+    studies all of them hold their true differences with a probability of at least 95 %, so that
+    one counterexample of several is not one of chance.
+
+    *better-everywhere*: a study that says *better* bears the claim out; *worse* or *equivalent* is
+    a counterexample. *nowhere-better*: a study that says *worse*, *equivalent* or *better, by less
+    than* the margin bears it out; *better* is a counterexample. The claim needs all studies and
+    falls to one; *undecided* neither bears out nor refutes.
+
+    Raises:
+        ConfigError: for an unknown study or a method that it does not have.
+    """
+    assert rule.least is not None  # a valid rule over studies has it
+    metric = rule.where["metric"]
+    answers: list[Outcome] = []
+    parts: list[pd.DataFrame] = []
+    profiles: list[str] = []
+    seeds: list[int] = []
+    texts: list[str] = []
+    detectable: list[float] = []
+    for comparison in rule.studies:
+        if comparison.study not in STUDIES:
+            raise ConfigError(f"claims.toml names an unknown study {comparison.study!r}")
+        study = STUDIES[comparison.study]
+        frame = study_frame(study)
+        row, rows = _judged(study, frame, comparison, metric, rule.least)
+        if row is None:
+            continue
+        answers.append(_answer(rule.rule, str(row["word"])))
+        shown = f"{study.name} {_difference(row)}"
+        for part in rule.also:
+            beside, _ = _judged(study, frame, comparison, part.metric, rule.least)
+            if beside is not None:
+                shown += f" ({part.words} {_difference(beside)})"
+        texts.append(shown)
+        parts.append(rows)
+        profiles.append(study.profile)
+        seeds.append(int(row["seeds"]))
+        if not pd.isna(row["detectable"]):  # as it is for one setting against itself
+            detectable.append(float(row["detectable"]))
+    if not answers:
+        return None
+    rows = pd.concat(parts)
+    once = tuple(dict.fromkeys(profiles))
+    least_precise = max(detectable, default=math.nan)
+    said = together(answers)
+    return Everywhere(said, "; ".join(texts), rows, once, tuple(seeds), least_precise)
+
+
+def _judged(
+    study: Study, frame: pd.DataFrame, comparison: Comparison, metric: str, margin: float
+) -> tuple[pd.Series | None, pd.DataFrame]:
+    """The rule's row for one comparison, ``None`` until its runs are there; and their rows."""
+    table = seed_table(study, frame, metric)
+    names = (comparison.method, comparison.against)
+    for name in names:
+        labels = _settings(study.name, name, frame)
+        if len(labels) == 1:
+            continue
+        found = choose(frame, labels, metric)
+        if found is None:
+            return None, frame.iloc[:0]
+        own = [
+            {"method": name, "setting": found.setting, "seed": seed, "accuracy": value}
+            for seed, value in found.by_seed.items()
+        ]
+        table = pd.concat([table, pd.DataFrame(own)], ignore_index=True)
+    if table.empty:
+        return None, frame.iloc[:0]
+    # Of the other four contrasts only their number matters for the interval.
+    family = [Contrast("this comparison", *names), *PRIMARY_CONTRASTS[1:]]
+    rule = replace(decide.RULE, margin=margin)
+    row = decide.decide(table, family, rule=rule, seeds=study.seeds).iloc[0]
+    if row["word"] in WAITING:
+        return None, frame.iloc[:0]
+    used = table.loc[table["method"].isin(names), "setting"]
+    mine = frame["setting"].isin(used) & (frame["metric"] == metric) & (frame["split"] == "test")
+    return row, frame[mine]
+
+
+def _answer(rule: str, word: str) -> Outcome:
+    """What one study's word means for the claim."""
+    if word == decide.UNDECIDED:
+        return "undecided"
+    better = word.startswith("better")
+    if rule == "better-everywhere":
+        return "yes" if better else "no"
+    return "no" if word == "better" else "yes"
+
+
+def _difference(row: pd.Series) -> str:
+    """``+0.98 [+0.21, +1.75] better``, or the word alone for one setting against itself."""
+    return decide.as_text({**row, "contrast": ""}).removeprefix(": ").replace("], ", "] ")
 
 
 def _settings(name: str, method: str, frame: pd.DataFrame) -> list[str]:

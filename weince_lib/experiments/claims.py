@@ -19,17 +19,34 @@ from pydantic import BaseModel, ConfigDict
 from ..evaluation import Interval
 from . import paths
 from .cells import paper_cells
-from .claim_rules import Measured, Ours, measure, measure_study, outcome, seeds_needed
+from .claim_rules import (
+    Everywhere,
+    Measured,
+    Ours,
+    Outcome,
+    measure,
+    measure_study,
+    outcome,
+    over_studies,
+    seeds_needed,
+    together,
+)
 from .collect import load_reported, load_results
 from .config import PROFILES, ConfigError, parse
 from .grid import STUDIES
 
 #: ``"holds"``: borne out in the generality it claims. ``"holds here with limits"``: borne out on
 #: less than it speaks of. ``"does not hold here"``: our numbers say otherwise, or rule out an
-#: effect of the size that would count. ``"not testable here"``: out of our reach, or our interval
-#: allows both answers; the decision says what it would take. ``"open"``: no record yet.
+#: effect of the size that would count. ``"undecided here"``: tested, and our interval allows both
+#: answers. ``"not testable here"``: out of our reach. For both the decision says what it would
+#: take. ``"open"``: no record yet.
 Verdict = Literal[
-    "holds", "holds here with limits", "does not hold here", "not testable here", "open"
+    "holds",
+    "holds here with limits",
+    "does not hold here",
+    "undecided here",
+    "not testable here",
+    "open",
 ]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 #: Profiles from strongest to weakest evidence; a claim takes the first that has its rows.
@@ -63,8 +80,9 @@ class Decision:
         ours: what we measured, our number and its 95 % interval, as text; empty while open.
         evidence: profile, data set, encoder and number of seeds behind it.
         records: keys of the records it came from.
-        limits: what the verdict does not reach to, for one that holds with limits.
-        needs: what a decision would take, for a claim that is not testable here.
+        limits: what the verdict does not reach to; there for every claim that holds with limits,
+            and for one that does not hold or is undecided if the rule names them.
+        needs: what a decision would take, for a claim that is undecided or not testable here.
     """
 
     claim: Claim
@@ -134,35 +152,82 @@ def decide(claim: Claim, tables: dict[str, pd.DataFrame], reported: pd.DataFrame
     A rule over a study reads the study's own table.
     """
     paper = paper_value(claim, reported)
-    found = _evidence(claim.ours, tables) if claim.ours else None
-    if claim.ours is None or found is None:
+    rule = claim.ours
+    if rule is not None and rule.studies:
+        everywhere = over_studies(rule)
+        if everywhere is not None:
+            return _decided(
+                claim,
+                paper,
+                everywhere.outcome,
+                " and ".join(everywhere.profiles),
+                everywhere.rows,
+                everywhere.text,
+                needs=claim.needs or _more_seeds(everywhere),
+                counts=everywhere.seeds,
+            )
+    found = _evidence(rule, tables) if rule else None
+    if rule is None or found is None:
         if claim.needs:
             return Decision(claim, "not testable here", paper, needs=claim.needs)
         return Decision(claim, "open", paper)
     profile, measured = found
-    rule, interval = claim.ours, measured.interval
-    evidence = describe(profile, measured.rows)
-    limits = rule.limits or _limits(profile, measured.rows)
-    verdict: Verdict
-    answer = outcome(rule, interval)
+    answers = [outcome(rule, measured.interval)]
+    numbers = [format_interval(measured.interval)]
+    for part in rule.also:
+        own = rule.part(part)
+        beside = measure(own, tables[profile])
+        if beside is not None:
+            numbers.append(f"{part.words} {format_interval(beside.interval)}")
+        if part.rule is not None:
+            answers.append("undecided" if beside is None else outcome(own, beside.interval))
+    return _decided(
+        claim,
+        paper,
+        together(answers),
+        profile,
+        measured.rows,
+        "; ".join(numbers),
+        needs=claim.needs or _narrower(rule, measured.interval),
+        how=measured.how,
+    )
+
+
+def _decided(
+    claim: Claim,
+    paper: str,
+    answer: Outcome,
+    profile: str,
+    rows: pd.DataFrame,
+    numbers: str,
+    *,
+    needs: str,
+    how: str = "",
+    counts: Sequence[int] = (),
+) -> Decision:
+    """The decision that follows from a rule's answer."""
+    assert claim.ours is not None
+    limits = claim.ours.limits
+    verdict: Verdict = "undecided here" if answer == "undecided" else "does not hold here"
     if answer == "yes":
+        limits = limits or _limits(profile, rows)
         verdict = "holds here with limits" if limits else "holds"
-    else:
-        verdict = "does not hold here" if answer == "no" else "not testable here"
     return Decision(
         claim,
         verdict,
         paper,
-        f"{rule.quantity}: {format_interval(interval)}",
-        evidence + (f"; {measured.how}" if measured.how else ""),
-        tuple(dict.fromkeys(measured.rows["key"])),
-        limits if verdict == "holds here with limits" else "",
-        (claim.needs or _narrower(rule, interval)) if verdict == "not testable here" else "",
+        f"{claim.ours.quantity}: {numbers}",
+        describe(profile, rows, counts) + (f"; {how}" if how else ""),
+        tuple(dict.fromkeys(rows["key"])),
+        limits,
+        needs if verdict == "undecided here" else "",
     )
 
 
 def _evidence(rule: Ours, tables: dict[str, pd.DataFrame]) -> tuple[str, Measured] | None:
     """The profile and the number of the strongest evidence there is."""
+    if rule.studies:
+        return None
     if "study" in rule.where:
         name = rule.where["study"]
         profile = STUDIES[name].profile if name in STUDIES else name.partition("-")[0]
@@ -196,6 +261,15 @@ def _narrower(rule: Ours, interval: Interval) -> str:
     return f"{text}. At this spread {seeds} seeds would see {rule.least:g} with 80 % probability"
 
 
+def _more_seeds(everywhere: Everywhere) -> str:
+    """What studies that could not tell lack."""
+    text = "a counterexample, or studies that can all tell"
+    if math.isnan(everywhere.detectable):
+        return text
+    seen = f"{everywhere.detectable:.1f} points"
+    return f"{text}; the least precise of these sees {seen} with 80 % probability"
+
+
 def paper_value(claim: Claim, reported: pd.DataFrame) -> str:
     """The paper's numbers for a claim as text, ``loss value ± ci`` joined by commas."""
     if claim.paper is None:
@@ -212,14 +286,21 @@ def paper_value(claim: Claim, reported: pd.DataFrame) -> str:
     return (", " if several else " to ").join(words)
 
 
-def describe(profile: str, rows: pd.DataFrame) -> str:
-    """What a number rests on: profile, data set, encoder, seeds."""
+def describe(profile: str, rows: pd.DataFrame, counts: Sequence[int] = ()) -> str:
+    """What a number rests on: profile, data set, encoder, seeds.
+
+    Args:
+        profile: whose results.
+        rows: behind the number.
+        counts: of encoder seeds, a study each; by default those of the rows together.
+    """
     words = [profile]
     for column in ("dataset", "encoder"):
         words += [str(v) for v in dict.fromkeys(rows[column].dropna()) if v]
-    seeds = rows["seed"].dropna().nunique()
+    seeds = sorted({*counts} or {rows["seed"].dropna().nunique()})
+    said = " or ".join(map(str, seeds))
     words.append(
-        f"{seeds} encoder seed{'s' if seeds != 1 else ''}" if seeds else "computed in place"
+        f"{said} encoder seed{'s' if seeds != [1] else ''}" if any(seeds) else "computed in place"
     )
     return ", ".join(words)
 

@@ -14,6 +14,7 @@ VERDICT_MARKS: dict[Verdict, str] = {
     "holds": "✓ holds",
     "holds here with limits": "◐ holds here with limits",
     "does not hold here": "✗ does not hold here",
+    "undecided here": "≈ undecided here",
     "not testable here": "○ not testable here",
     "open": "… open",
 }
@@ -21,8 +22,8 @@ MEANING: dict[Verdict, str] = {
     "holds": "borne out in the generality it claims",
     "holds here with limits": "borne out on less than it speaks of; the limits are named",
     "does not hold here": "what we measured says otherwise",
-    "not testable here": "out of our reach, or our interval allows both answers; what it would "
-    "take is named",
+    "undecided here": "tested, and our interval allows both answers; what it would take is named",
+    "not testable here": "out of our reach; what it would take is named",
     "open": "no record yet",
 }
 
