@@ -1,6 +1,7 @@
 """Rules over results decide claims, with an interval over encoder seeds."""
 
 import math
+import re
 
 import pandas as pd
 import pytest
@@ -22,7 +23,7 @@ from weince_lib.experiments.claims import STRENGTH, decide, describe
 from weince_lib.experiments.config import parse
 
 # What the usual made-up table, of digits, can come to.
-HOLDS, FAILS, UNTOLD = "holds here with limits", "does not hold here", "not testable here"
+HOLDS, FAILS, UNTOLD = "holds here with limits", "does not hold here", "undecided here"
 
 
 @pytest.mark.parametrize(
@@ -303,6 +304,8 @@ def test_limits_are_named_or_follow_from_the_rows():
     own = decided(rule("above", 0.0) | {"limits": "only on Sundays"}, table_of(FOUR))
     assert (own.verdict, own.limits) == (HOLDS, "only on Sundays")
     assert decided(rule("above", 99.0), table_of(FOUR)).limits == ""
+    fails = decided(rule("above", 99.0) | {"limits": "only on Sundays"}, table_of(FOUR))
+    assert (fails.verdict, fails.limits) == (FAILS, "only on Sundays")
 
 
 def test_papers_own_data_and_encoder_hold_without_limits():
@@ -317,6 +320,72 @@ def test_papers_own_data_and_encoder_hold_without_limits():
 def test_claim_out_of_reach_says_what_it_would_take():
     for ours, table in ((None, table_of(FOUR)), (rule("above", 0.0), results_table())):
         decision = decided(ours, table, needs="GPUs")
-        assert (decision.verdict, decision.needs) == (UNTOLD, "GPUs")
+        assert (decision.verdict, decision.needs) == ("not testable here", "GPUs")
     found = decided(rule("above", 0.0), table_of(FOUR), needs="GPUs")
     assert (found.verdict, found.needs) == (HOLDS, "")
+
+
+def test_difference_from_a_control_is_paired_by_encoder_seed():
+    # Encoders differ by 10 and more, metric and control by 1.4 to 1.8.
+    control = {7: 60.0, 21: 70.0, 63: 80.0, 84: 90.0}
+    gains = {7: 1.4, 21: 1.8, 63: 1.5, 84: 1.7}
+    values = {seed: control[seed] + gains[seed] for seed in control}
+    table = pd.concat([table_of(values), table_of(control, metric="null_accuracy")])
+    for value, verdict in ((0.9, HOLDS), (2.5, FAILS)):
+        ours = rule("difference-above", value) | {"control": "null_accuracy"}
+        decision = decided(ours, table)
+        assert decision.verdict == verdict
+        known = stats.ttest_1samp(list(gains.values()), 0.0).confidence_interval()
+        assert decision.ours == f"accuracy: 1.60 [{known.low:.2f}, {known.high:.2f}]"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "verdict"),
+    [
+        ("above", 0.8, HOLDS),
+        ("above", 1.5, UNTOLD),
+        ("above", 2.5, FAILS),
+        (None, 2.5, HOLDS),
+    ],
+)
+def test_further_number_with_a_rule_has_to_fulfil_it_too(kind, value, verdict):
+    second = table_of({7: 1.0, 21: 1.4, 63: 1.6, 84: 2.0}, metric="recall_at_1")
+    part = {"metric": "recall_at_1", "words": "R@1", "rule": kind, "value": value}
+    ours = rule("above", 80.0) | {"also": [part]}
+    decision = decided(ours, pd.concat([table_of(FOUR), second]))
+    assert decision.verdict == verdict
+    assert re.fullmatch(r"accuracy: 91\.50 \[.+\]; R@1 1\.50 \[.+\]", decision.ours)
+    # The first number counts as well.
+    failing = rule("above", 99.0) | {"also": [part]}
+    assert decided(failing, pd.concat([table_of(FOUR), second])).verdict == FAILS
+
+
+def test_further_number_that_is_missing_leaves_its_rule_undecided():
+    part = {"metric": "recall_at_1", "words": "R@1", "rule": "above", "value": 0.0}
+    decision = decided(rule("above", 80.0) | {"also": [part]}, table_of(FOUR))
+    assert decision.verdict == UNTOLD
+    assert "R@1" not in decision.ours
+
+
+def test_further_number_may_come_from_another_experiment():
+    check = {"experiment": "check-07_train_text", "metric": "shape", "value": 0.11}
+    table = pd.concat([table_of(FOUR), results_table(check | {"seed": math.nan})])
+    part = {"experiment": "check-07_train_text", "metric": "shape", "words": "of sentences"}
+    assert decided(rule("above", 80.0) | {"also": [part]}, table).ours.endswith(
+        "; of sentences 0.11"
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"control": "null_accuracy"},
+        {"studies": [{"study": "cpu-fashion", "method": "weince", "against": "infonce"}]},
+        {"rule": "better-everywhere", "least": 0.97},
+        {"also": [{"metric": "x", "words": "x", "rule": "over"}]},
+    ],
+    ids=["control", "studies", "no study", "part"],
+)
+def test_rule_that_contradicts_itself_is_refused(wrong):
+    with pytest.raises(ConfigError, match=r"control|studies|over"):
+        parse(Ours, rule("above", 0.0) | wrong)

@@ -8,7 +8,7 @@ from sample_records import results_table, save_record
 
 from weince_lib.evaluation import Interval
 from weince_lib.experiments import Claim, ConfigError, Metric, collect, decide_all, load_claims
-from weince_lib.experiments.claim_rules import measure, measure_study
+from weince_lib.experiments.claim_rules import measure, measure_study, over_studies
 from weince_lib.experiments.claims import format_interval, paper_value
 from weince_lib.experiments.collect import records_of
 from weince_lib.experiments.config import parse
@@ -155,7 +155,11 @@ def test_committed_rules_select_by_columns_that_results_have():
     rules = {c.id: c.ours for c in load_claims() if c.ours is not None}
     assert rules
     for name, ours in rules.items():
-        found = measure_study(ours) if "study" in ours.where else measure(ours, results_table())
-        assert found is None, name
-        if ours.rule == "difference-above":
+        if ours.studies:
+            assert over_studies(ours) is None, name
+            continue
+        for own in (ours, *map(ours.part, ours.also)):
+            found = measure_study(own) if "study" in own.where else measure(own, results_table())
+            assert found is None, name
+        if ours.rule == "difference-above" and not ours.control:
             assert ours.where["loss"] != ours.against, name

@@ -176,7 +176,8 @@ def decide(claim: Claim, tables: dict[str, pd.DataFrame], reported: pd.DataFrame
     numbers = [format_interval(measured.interval)]
     for part in rule.also:
         own = rule.part(part)
-        beside = measure(own, tables[profile])
+        in_study = "study" in own.where
+        beside = measure_study(own) if in_study else measure(own, tables[profile])
         if beside is not None:
             numbers.append(f"{part.words} {format_interval(beside.interval)}")
         if part.rule is not None:

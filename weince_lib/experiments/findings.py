@@ -13,7 +13,7 @@ from pathlib import Path
 from .. import files
 from ..evaluation import Interval
 from . import paths, retrained
-from .claims import VERDICTS, Decision, decide_all, full_list
+from .claims import VERDICTS, Decision, Verdict, decide_all, full_list
 from .grid import study
 from .selection import choose, compare, study_frame
 
@@ -26,6 +26,15 @@ STUDY_NAMES = {
     "cpu-static": "STS-B",
 }
 _VISION = ("cpu-gain-fashion", "cpu-gain-pairs")
+#: Heads of the columns of verdicts, short enough for one line.
+HEADS: dict[Verdict, str] = {
+    "holds": "holds",
+    "holds here with limits": "with limits",
+    "does not hold here": "does not hold",
+    "undecided here": "undecided",
+    "not testable here": "not testable",
+    "open": "open",
+}
 
 
 @dataclass(frozen=True)
@@ -162,12 +171,13 @@ def verdict_lines(decisions: list[Decision]) -> list[str]:
     total = Counter(d.verdict for d in decisions)
     # "open" has a column only where there is an open claim.
     columns = [v for v in VERDICTS if v != "open" or total[v]]
-    head = "".join(f"{name:>{len(name) + 3}}" for name in columns)
+    width = {v: len(HEADS[v]) + 3 for v in columns}
+    head = "".join(f"{HEADS[v]:>{width[v]}}" for v in columns)
     shown = [f"Verdicts on the paper's {len(decisions)} claims", f"  {'notebook':<24}{head}"]
     for notebook in sorted({d.claim.notebook for d in decisions}):
-        row = "".join(f"{counts[notebook, v] or '·':>{len(v) + 3}}" for v in columns)
+        row = "".join(f"{counts[notebook, v] or '·':>{width[v]}}" for v in columns)
         shown.append(f"  {notebook:<24}{row}")
-    row = "".join(f"{total[v]:>{len(v) + 3}}" for v in columns)
+    row = "".join(f"{total[v]:>{width[v]}}" for v in columns)
     return [*shown, f"  {'all':<24}{row}"]
 
 
