@@ -4,7 +4,7 @@
 # %% [markdown] tags=["header"]
 # **Paper:** section 2.3.2, Figure 4, Appendix D (Tables 4 and 5, Figures 7 to 10) \
 # **Time:** `quick` seconds (one core); `cpu` minutes \
-# **Claims:** [15 of the paper's](../paper/claims.toml) \
+# **Claims:** [19 of the paper's](../paper/claims.toml) \
 # **Library:** [diagnostics](../weince_lib/diagnostics/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py)
 #
 # [← 08 · Does the similarity tail have an endpoint?](08_tail_evidence.ipynb) | [Contents](00_overview.ipynb) | [10 · Does the loss push where positives lose? →](10_gradient_allocation.ipynb)

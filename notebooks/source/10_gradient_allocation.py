@@ -4,7 +4,7 @@
 # %% [markdown] tags=["header"]
 # **Paper:** section 2.3.2, Appendix C.2, Figure 6 \
 # **Time:** `quick` seconds (one core); `cpu` minutes \
-# **Claims:** [4 of the paper's](../paper/claims.toml) \
+# **Claims:** [5 of the paper's](../paper/claims.toml) \
 # **Library:** [diagnostics](../weince_lib/diagnostics/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py)
 #
 # [← 09 · Which link explains who wins?](09_link_selection.ipynb) | [Contents](00_overview.ipynb) | [11 · Tables →](11_tables.ipynb)
