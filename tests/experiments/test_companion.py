@@ -12,6 +12,7 @@ from weince_lib import files
 from weince_lib.experiments import companion, paths
 from weince_lib.experiments.grid import study
 from weince_lib.experiments.sweep import COLUMNS, table_path
+from weince_lib.experiments.vision_metrics import STANDARDISED
 
 typst = pytest.importorskip("typst", reason="make paper needs typst")
 
@@ -116,7 +117,8 @@ def test_everything_quoted_is_there():
 @pytest.mark.parametrize(
     ("name", "verdict"),
     [
-        ("hard-negatives-carry-the-evidence", "does not hold here"),
+        ("hard-negatives-carry-the-evidence", "holds here with limits"),
+        ("larger-pool-carries-the-evidence", "does not hold here"),
         ("gate-follows-the-evidence", "does not hold here"),
         ("figure-3-endpoint-shape", "holds here with limits"),
         ("figure-4-held-out-gain", "holds here with limits"),
@@ -139,7 +141,7 @@ def made_up(gain):
         for seed in chosen.seeds:
             for split in ("validation", "test"):
                 value = 80 + seed / 50 + (gain + k * seed / 900 if setting.loss == "weince" else 0)
-                for metric in ("linear_accuracy", "recall_at_1"):
+                for metric in ("linear_accuracy", STANDARDISED, "recall_at_1"):
                     row = {"setting": setting.label, "loss": setting.loss, "seed": seed}
                     row |= {"split": split, "metric": metric, "value": value, "replicate": 1}
                     rows.append(row | {"dataset": "fashion-mnist", "key": f"{k:08d}{seed:08d}"})
@@ -156,7 +158,7 @@ def test_studies_fill_in_when_their_tables_come():
     after = companion.gather()
     fashion = after["studies"][0]
     assert (fashion["run"], fashion["seeds"]) == (True, 4)
-    assert fashion["metrics"] == ["linear probe", "R@1"]
+    assert fashion["metrics"] == ["linear probe", "converged probe", "R@1"]
     pairs = {(c["method"], c["against"]): c["cells"] for c in fashion["comparisons"]}
     assert set(pairs) == set(study("cpu-fashion").compare)
     assert pairs["weince", "infonce"][0]["apart"]
