@@ -51,12 +51,13 @@ from matplotlib import pyplot as plt
 
 from weince_lib import plots
 from weince_lib.diagnostics.choice_bank import ChoiceBank
-from weince_lib.diagnostics.link_ablation import draw_winners
-from weince_lib.diagnostics.link_fit import Design, fit_link
+from weince_lib.diagnostics.link_ablation import draw_winners, vary_hardness, vary_pool
+from weince_lib.diagnostics.link_fit import Design, fit_link, power_coordinate
 from weince_lib.diagnostics.link_inference import boundary_p, simulated_ratios
 from weince_lib.evaluation import Interval, t_interval
 from weince_lib.experiments import (
     by_profile,
+    link_choices,
     link_config,
     ready_encoder,
     record_checks,
@@ -365,6 +366,64 @@ if quick:
     assert effects["hardness_effect_gain_by_rank"].high < 0
 
 # %% [markdown]
+# The softmax is one link without an endpoint. The power link from above is another: steeper near the cap, finite
+# at it. Winners drawn from the one fitted to each encoder go through the same selection, beside winners of two true
+# endpoint links, $(1-s)^{-\beta}$ with $\beta = 1$ and 2.
+
+# %%
+controls: dict[str, list[tuple[float, float, float]]] = {}
+for seed, config in configs.items():
+    choices = link_choices(config)
+    fitted = records[seed].details["parameters"]["power"]
+    straightened = power_coordinate(fitted["exponent"])(choices.scores)
+    nearness = -np.log(np.maximum(1 - choices.scores, 1e-6))
+    links = {"power link": straightened / fitted["temperature"]}
+    links |= {f"endpoint, β = {beta}": beta * nearness for beta in (1, 2)}
+    for name, logits in links.items():
+        drawn = draw_winners(choices, logits, seed=config.seed)
+        kept, ranked = (
+            vary_hardness(drawn, config.kept, how) for how in ("winner kept", "by rank")
+        )
+        least_pool, *_, most_pool = vary_pool(
+            drawn, config.pools, config.pools[0], "winner kept", seed=config.seed
+        )
+        controls.setdefault(name, []).append(
+            (
+                kept[-3].gain - kept[-1].gain,
+                ranked[-3].gain - ranked[-1].gain,
+                most_pool.blend - least_pool.blend,
+            )
+        )
+columns = ["gain, winner kept", "gain, by rank", "weight, larger pool"]
+made = pd.DataFrame(
+    {name: np.mean(rows, axis=0) for name, rows in controls.items()}, index=columns
+).T
+made.loc["data"] = [
+    effects["hardness_effect_gain_winner_kept"].mean,
+    effects["hardness_effect_gain_by_rank"].mean,
+    effects["pool_effect_blend_winner_kept"].mean,
+]
+made.round(2)
+
+# %% [markdown]
+# *Mean over encoders: what the hardest quarter of the negatives gains over all of them, in nats, and what the largest pool
+# adds to the weight. No number where winners score no higher than chance in some set.*
+#
+# The power link shows both of the paper's effects and has no endpoint, while a true endpoint with $\beta = 1$ lowers the
+# gain. So harder negatives speak against the softmax, as the power link's own gain does, and cannot tell an
+# endpoint from a link that is finite at the cap. And selection by rank, which leaves a softmax a softmax, gains with easier
+# negatives under every one of these links, so that its sign says nothing against an endpoint either.
+
+# %%
+without_endpoint = t_interval([gain for gain, _, _ in controls["power link"]])
+one_endpoint = t_interval([gain for gain, _, _ in controls["endpoint, β = 1"]])
+by_rank_highest = max(ranked for rows in controls.values() for _, ranked, _ in rows)
+pool_without_endpoint = t_interval([weight for _, _, weight in controls["power link"]])
+if quick:
+    assert without_endpoint.low > 0 > one_endpoint.high
+    assert by_rank_highest < 0
+
+# %% [markdown]
 # ## Along training (Figure 9)
 #
 # The same encoders after 1, 2, 4, … epochs; 0 is an untrained one.
@@ -428,6 +487,10 @@ record = record_checks(
         "chi2_gap_in_standard_errors": max(chi2_gap.values()),
         "size_at_5_percent": size,
         "largest_batch_p": largest_p,
+        "hardness_gain_power_link": without_endpoint,
+        "hardness_gain_endpoint_link": one_endpoint,
+        "hardness_gain_by_rank_highest": by_rank_highest,
+        "pool_weight_power_link": pool_without_endpoint,
     },
     profile=profile,
     settings={"banks": banks, "repetitions": repetitions, "batches": batches, "loss": loss},
