@@ -409,8 +409,8 @@ made.round(2)
 # *Mean over encoders: what the hardest quarter of the negatives gains over all of them, in nats, and what the largest pool
 # adds to the weight. No number where winners score no higher than chance in some set.*
 #
-# The power link shows both of the paper's effects and has no endpoint, while a true endpoint with $\beta = 1$ lowers the
-# gain. So harder negatives speak against the softmax, as the power link's own gain does, and cannot tell an
+# The power link shows both of the paper's effects and has no endpoint. A true endpoint with $\beta = 1$ lowers the
+# gain, and one with $\beta = 2$ raises the gain and hardly the weight. So harder negatives speak against the softmax, as the power link's own gain does, and cannot tell an
 # endpoint from a link that is finite at the cap. And selection by rank, which leaves a softmax a softmax, gains with easier
 # negatives under every one of these links, so that its sign says nothing against an endpoint either.
 
