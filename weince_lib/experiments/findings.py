@@ -25,6 +25,7 @@ from .. import files
 from . import paths, registered, retrained, text_tables
 from .claims import VERDICTS, Decision, decide_all, full_list
 from .decide import (
+    COLUMNS,
     NOT_RUN,
     PRIMARY_CONTRASTS,
     PRIMARY_MEASURES,
@@ -91,9 +92,8 @@ def decisions(
         found.insert(0, "data", data)
         found.insert(0, "study", name)
         parts.append(found)
-    if parts:
-        return pd.concat(parts, ignore_index=True)
-    return decide_study(study("cpu-gain-fashion"), pd.DataFrame()).assign(study="", data="")
+    columns = ["study", "data", "metric", "role", *COLUMNS]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
 def cells(found: pd.DataFrame, measures: Iterable[str] = tuple(MEASURES)) -> pd.DataFrame:
@@ -110,8 +110,11 @@ def cells(found: pd.DataFrame, measures: Iterable[str] = tuple(MEASURES)) -> pd.
         own = rows.setdefault((row["contrast"], row["data"]), {})
         own[MEASURES.get(row["metric"], row["metric"])] = finding(row)
     columns = [MEASURES[m] for m in measures]
-    index = pd.MultiIndex.from_tuples(list(rows), names=["contrast", "data"])
-    return pd.DataFrame(list(rows.values()), index=index, columns=columns).fillna("")
+    index = pd.MultiIndex.from_arrays(
+        [[contrast for contrast, _ in rows], [data for _, data in rows]], names=["contrast", "data"]
+    )
+    texts = [[own.get(column, "") for column in columns] for own in rows.values()]
+    return pd.DataFrame(texts, index=index, columns=columns)
 
 
 def levels(name: str) -> pd.DataFrame:
@@ -140,8 +143,8 @@ def levels(name: str) -> pd.DataFrame:
                 if method in setting:
                     label += f" ({_temperature(chosen, method, setting[method])})"
                 own = rows.setdefault(label, {})
-                own[title] = means.loc[method, "accuracy"]
-                own["negatives"] = math.exp(means.loc[method, "negative_entropy"])
+                own[title] = float(means["accuracy"][method])
+                own["negatives"] = math.exp(means["negative_entropy"][method])
         if len(means):
             best = rows.setdefault(f"best of {count} settings, on test", {})
             best[title] = means["accuracy"].max()
@@ -330,9 +333,9 @@ def found_lines() -> list[str]:
     shown = [
         "What was found in the studies of paper/results/studies: differences of test scores in "
         "points, ±",
-        f"their simultaneous 95 % intervals over {counts} encoder seeds, and the word that follows "
-        "(experiments/decide.py)",
-        f"  {'':<16}" + "".join(f"{MEASURES[m]:<41}" for m in PRIMARY_MEASURES).rstrip(),
+        f"their simultaneous 95 % intervals over {counts} encoder seeds, and the word for each "
+        "(notebook 12)",
+        f"  {'':<17}" + "".join(f"{MEASURES[m]:<41}" for m in PRIMARY_MEASURES).rstrip(),
     ]
     names = list(dict.fromkeys(found["data"]))
     for contrast in PRIMARY_CONTRASTS:
@@ -343,7 +346,7 @@ def found_lines() -> list[str]:
             by_metric = {r["metric"]: short(r) for r in own.to_dict("records") if r["data"] == data}
             if by_metric:
                 row = "".join(f"{by_metric.get(m, NOT_RUN):<41}" for m in PRIMARY_MEASURES)
-                shown.append(f"    {data:<14}{row.rstrip()}")
+                shown.append(f"    {data:<15}{row.rstrip()}")
     shown += [f"  sentences: {line}" for line in _sentence_lines()]
     return shown
 
