@@ -1,88 +1,107 @@
-"""What the README and the PDF say we found, against the committed studies."""
+"""What the README says we found, against the committed studies."""
+
+import re
+from pathlib import Path
 
 import pytest
 
-from weince_lib.experiments import gain
-from weince_lib.experiments.grid import study
-from weince_lib.experiments.selection import chosen_by_method, compare, study_frame
+from weince_lib.experiments import findings
+from weince_lib.experiments.decide import FURTHER_CONTRASTS, finding
 
-FASHION, PAIRS = "cpu-gain-fashion", "cpu-gain-pairs"
-CONVERGED = "standardised_linear_accuracy"
-METRICS = ("linear_accuracy", CONVERGED, "recall_at_1")
-LOWER_TAU = [("infonce-0.2", "infonce-0.5"), ("infonce-0.1", "infonce-0.5")]
-
-
-def interval(name, method, against, metric=CONVERGED):
-    """The paired difference over encoder seeds."""
-    chosen = chosen_by_method(study(name), study_frame(study(name)), metric)
-    found = compare(chosen[method], chosen[against])
-    assert found is not None
-    assert found.interval.n >= 4
-    return found.interval
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+#: A difference, its interval and the word for it.
+DECISION = re.compile(r"[+-]\d+\.\d+ \[[+-]\d+\.\d+, [+-]\d+\.\d+\], [a-z]+(?: within [\d.]+)?")
+PROBE, NEAREST, KNN = "standardised_linear_accuracy", "recall_at_1", "knn_accuracy"
+FASHION, PAIRS = "Fashion-MNIST", "digit pairs"
 
 
-def holds_zero(found):
-    return found.low <= 0 <= found.high
+@pytest.fixture(scope="module")
+def primary():
+    return findings.decisions()
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize(("method", "against"), LOWER_TAU)
-def test_a_lower_temperature_comes_first(method, against, metric):
-    fashion, pairs = (interval(name, method, against, metric) for name in (FASHION, PAIRS))
-    assert fashion.low > 0 and 0.75 < fashion.mean < 1.25  # "about a point"
-    assert pairs.low > 0 and pairs.mean > 2  # "more than two"
+@pytest.fixture(scope="module")
+def further():
+    return findings.decisions(contrasts=FURTHER_CONTRASTS)
 
 
-@pytest.mark.parametrize("name", [FASHION, PAIRS])
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("tau", ["0.5", "0.2"])
-def test_the_blend_at_the_same_temperature(name, metric, tau):
-    assert holds_zero(interval(name, f"weince-{tau}", f"infonce-{tau}", metric))
+@pytest.fixture(scope="module")
+def sentences():
+    return findings.sentence_decisions().query("checkpoint == 'best'")
 
 
-def test_the_blend_against_a_tuned_infonce():
-    below = [(FASHION, CONVERGED)]
-    below += [(PAIRS, metric) for metric in ("linear_accuracy", "recall_at_1", "knn_accuracy")]
-    for name, metric in below:
-        assert interval(name, "weince-0.5", "infonce-tuned", metric).high < 0
-    for name in (FASHION, PAIRS):
-        assert holds_zero(interval(name, "weince-0.2", "infonce-tuned"))
+def words(found, contrast):
+    """The primary measures' words for a contrast, over all data sets."""
+    own = found[(found["contrast"] == contrast) & (found["role"] == "primary")]
+    return own.loc[own["word"] != "not run", "word"].tolist()
 
 
-@pytest.mark.parametrize("metric", METRICS)
-def test_weights_of_other_anchors_cost_nothing(metric):
-    # Not above 0: if anything the shuffled weights do better.
-    assert interval(FASHION, "weince-0.5", "weince-shuffled", metric).low <= 0
+def said(found, contrast, data, metric):
+    """A decision as the README writes it."""
+    columns = ["contrast", "data", "metric"]
+    (row,) = found[(found[columns] == [contrast, data, metric]).all(axis=1)].to_dict("records")
+    return finding(row)
 
 
-def test_the_further_losses():
-    for metric in METRICS:
-        for name in (FASHION, PAIRS):  # as much without the blend as with it
-            assert interval(name, "released", "infonce+both", metric).low <= 0
-    assert interval(PAIRS, "infonce+both", "infonce-0.5").low > 0
-    assert holds_zero(interval(PAIRS, "infonce+both", "infonce-tuned"))
-    # Two probes, two answers.
-    assert interval(FASHION, "infonce+both", "infonce-tuned", "linear_accuracy").low > 0
-    assert interval(FASHION, "infonce+both", "infonce-tuned").high < 0
+def test_the_table_is_the_rules():
+    assert findings.markdown(findings.decisions()) in README, (
+        "put the output of `python -m weince_lib.experiments.findings` into the README, and look "
+        "whether its sentences still hold"
+    )
 
 
-def test_the_endpoint_alone_is_a_lead_that_did_not_repeat():
-    for metric in (*METRICS, "knn_accuracy"):
-        assert interval(FASHION, "weibit-2", "infonce-tuned", metric).low > 0
-    assert holds_zero(interval(PAIRS, "weibit-2", "infonce-tuned"))
-    assert interval(PAIRS, "weibit-2", "infonce-tuned", "recall_at_1").high < 0
+def test_every_interval_and_word_is_one_of_the_rules(primary, further, sentences):
+    known = {
+        finding(row).partition(", by less")[0]
+        for found in (primary, further, sentences)
+        for row in found.to_dict("records")
+    }
+    quoted = DECISION.findall(re.sub(r"\s+", " ", README))
+    assert len(quoted) > 20
+    assert set(quoted) <= known
 
 
-def test_the_pure_link_and_a_temperature_as_sharp():
-    matched = {}
-    for name in (FASHION, PAIRS):
-        table = gain.seed_table(study(name), study_frame(study(name)), CONVERGED)
-        matched[name] = gain.at_matched_sharpness(table).set_index("method").loc["weibit-2"]
-    assert matched[FASHION]["seeds"] == 0  # no temperature is
-    assert matched[PAIRS]["seeds"] == 4
-    assert matched[PAIRS]["low"] <= 0 <= matched[PAIRS]["high"]
+def test_the_sentences_hold(primary, further):
+    assert set(words(primary, "lower temperature")) == {"better"}
+    assert sorted(words(primary, "blend, each tuned on validation")) == [
+        "equivalent within 0.97",
+        *["undecided"] * 3,
+    ]
+    assert set(words(primary, "own λ, not shuffled")) == {"undecided"}
+    assert sorted(words(primary, "both further losses")) == ["better"] * 3 + ["undecided"]
+    tuned = words(further, "both further losses, not a tuned temperature")
+    assert set(tuned) == {"undecided"}
+    beside = words(further, "blend of the release, with both further losses")
+    assert set(beside) == {"undecided"}
 
 
-def test_sentences():
-    assert holds_zero(interval("cpu-static", "weince", "infonce", "sts_spearman"))
-    assert interval("cpu-static", "weince-release", "infonce", "sts_spearman").high < 0
+def test_each_quoted_decision_is_of_its_contrast(primary, further):
+    same, tuned = "blend, at the same temperature", "blend at τ = 0.5, not a tuned temperature"
+    link = "endpoint link, β = 2, not a tuned temperature"
+    release = "blend of the release, with both further losses"
+    text = re.sub(r"\s+", " ", README)
+    order = [said(primary, same, FASHION, KNN), said(primary, same, PAIRS, KNN)]
+    order += [said(further, tuned, data, PROBE) for data in (FASHION, PAIRS)]
+    order += [said(further, release, data, PROBE) for data in (FASHION, PAIRS)]
+    order += [said(further, link, data, NEAREST) for data in (FASHION, PAIRS)]
+    order.append(said(further, link, PAIRS, KNN))
+    place = text.index("speaks both ways")
+    for quoted in order:
+        place = text.index(quoted, place)
+    assert said(primary, same, PAIRS, NEAREST).endswith(", worse")
+
+
+def test_the_floors():
+    fashion, pairs = findings.levels("cpu-gain-fashion"), findings.levels("cpu-gain-pairs")
+    for table in (fashion, pairs):
+        best = table.loc[[n for n in table.index if n.startswith("best of")], "R@1"]
+        assert best.item() < table.loc["raw pixels", "R@1"]
+    assert fashion.loc["supervised encoder", "R@1"] < fashion.loc["raw pixels", "R@1"]
+
+
+def test_sentences(sentences):
+    rows = sentences.set_index(["method", "against"])
+    text = re.sub(r"\s+", " ", README)
+    place = text.index("**On sentences**")
+    for pair in (("weince", "infonce"), ("weince-release", "infonce")):
+        place = text.index(finding(rows.loc[pair].to_dict()), place)

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from sample_records import results_table
@@ -110,6 +111,8 @@ def test_everything_quoted_is_there():
         assert COMMITTED["checks"][notebook][metric]
     for key in re.findall(r'#rep\("([^"]+)"\)', DOCUMENT):
         assert COMMITTED["reported"][key]
+    leads = {line[0] for line in COMMITTED["decisions"]["answer"]}
+    assert set(re.findall(r'#said\("([^"]+)"\)', DOCUMENT)) <= leads
     for name in re.findall(r'picture\("([a-z0-9_]+)"', DOCUMENT):
         assert (ROOT / "figures" / f"{name}.pdf").exists()
 
@@ -133,43 +136,39 @@ def test_text_around_a_verdict_still_fits_it(name, verdict):
     assert found == verdict
 
 
-def made_up(gain):
-    """A table of every setting of cpu-fashion; WEINCE is better by ``gain``, give or take."""
-    chosen = study("cpu-fashion")
+def made_up(effect):
+    """A table of every setting of cpu-gain-pairs; WEINCE is better by ``effect``, give or take."""
+    chosen = study("cpu-gain-pairs")
+    draw = np.random.default_rng(1)
     rows = []
     for k, setting in enumerate(chosen.all_settings()):
         for seed in chosen.seeds:
             for split in ("validation", "test"):
-                value = 80 + seed / 50 + (gain + k * seed / 900 if setting.loss == "weince" else 0)
-                for metric in ("linear_accuracy", STANDARDISED, "recall_at_1"):
+                value = 80 + seed / 50 + draw.normal(0, 0.1) + effect * (setting.loss == "weince")
+                for metric in ("standardised_linear_accuracy", "recall_at_1"):
                     row = {"setting": setting.label, "loss": setting.loss, "seed": seed}
                     row |= {"split": split, "metric": metric, "value": value, "replicate": 1}
-                    rows.append(row | {"dataset": "fashion-mnist", "key": f"{k:08d}{seed:08d}"})
+                    rows.append(row | {"dataset": "digit-pairs", "key": f"{k:08d}{seed:08d}"})
     frame = pd.concat([results_table(row).assign(setting=row["setting"]) for row in rows])
     return frame[list(COLUMNS)]
 
 
-def test_studies_fill_in_when_their_tables_come():
+def test_decisions_fill_in_when_tables_come():
     before = companion.gather()
-    assert [s["run"] for s in before["studies"]] == [False] * len(companion.SHOWN)
+    assert before["decisions"]["answer"] == before["decisions"]["primary"] == []
     assert before["counts"]["open"] > 3  # no record of ours at all
-    with files.replacing(table_path("cpu-fashion")) as aside:
+    with files.replacing(table_path("cpu-gain-pairs")) as aside:
         made_up(2.0).to_csv(aside, index=False)
     after = companion.gather()
-    fashion = after["studies"][0]
-    assert (fashion["run"], fashion["seeds"]) == (True, 4)
-    assert fashion["metrics"] == ["linear probe", "converged probe", "R@1"]
-    pairs = {(c["method"], c["against"]): c["cells"] for c in fashion["comparisons"]}
-    assert set(pairs) == set(study("cpu-fashion").compare)
-    assert pairs["weince", "infonce"][0]["apart"]
-    assert re.fullmatch(
-        r"\+2\.\d\d \[\+\d\.\d\d, \+\d\.\d\d\]", pairs["weince", "infonce"][0]["text"]
-    )
-    gain = next(c for c in after["claims"] if c["id"] == "table-2-consistent-gain")
-    assert gain["verdict"] == "holds here with limits"
+    cells = {(r["contrast"], r["data"]): r["cells"] for r in after["decisions"]["primary"]}
+    own = cells["blend, at the same temperature", "digit pairs"]
+    assert re.fullmatch(r"\+[12]\.\d\d \[\+[12]\.\d\d, \+[12]\.\d\d\], better", own[0])
+    assert own[2:] == ["", ""]  # no such measure in the table
+    assert ("own λ, not shuffled", "digit pairs") not in cells
+    assert after["decisions"]["answer"][0][0] == "Answer"
     # And it is set: with the study's table the document is another one, of at most twelve pages.
     without, with_table = (
-        companion.render(COMMITTED | {"studies": d["studies"]})[0] for d in (before, after)
+        companion.render(COMMITTED | {"decisions": d["decisions"]})[0] for d in (before, after)
     )
     assert len(with_table) > len(without)
     assert pages(with_table) <= 12

@@ -13,6 +13,7 @@ from scipy import stats
 
 from weince_lib.experiments import gain, sweep
 from weince_lib.experiments.decide import (
+    FURTHER_CONTRASTS,
     NO_SPREAD,
     NOT_FINISHED,
     NOT_RUN,
@@ -26,6 +27,8 @@ from weince_lib.experiments.decide import (
     as_text,
     decide,
     decide_study,
+    finding,
+    tuned,
     word,
 )
 from weince_lib.experiments.grid import study
@@ -227,3 +230,40 @@ def test_committed_pairs_study_gives_the_known_numbers(monkeypatch):
     absent = decide_study(own, frame)
     assert as_text(absent.iloc[-1].to_dict()) == "own λ, not shuffled: not run"
     assert decide_study(own, frame.iloc[:0]).empty
+
+
+def test_a_tuned_method_stands_at_one_setting_for_all_measures(monkeypatch):
+    own, frame = committed("cpu-gain-fashion", monkeypatch)
+    chosen = tuned(own, frame)
+    labels = {m: s[0].label for m, s in own.methods.items() if len(s) == 1}
+    rows = frame[(frame["metric"] == PRIMARY_MEASURES[0]) & (frame["split"] == "validation")]
+    means = rows.groupby("setting")["value"].mean()
+    grid = [s.label for s in own.methods["infonce-tuned"]]
+    assert chosen["infonce-tuned"] == means[grid].idxmax() == labels["infonce-0.1"]
+    found = decide_study(own, frame).set_index(["contrast", "metric"])
+    assert NOT_RUN not in set(found["word"])
+    beside = [Contrast("lower temperature", "infonce-0.1", "infonce-0.5"), *PRIMARY_CONTRASTS[1:]]
+    same = decide_study(own, frame, beside).set_index(["contrast", "metric"])
+    columns = ["difference", "low", "high"]
+    lower = [("lower temperature", m) for m in (*PRIMARY_MEASURES, "knn_accuracy")]
+    pd.testing.assert_frame_equal(found.loc[lower, columns], same.loc[lower, columns])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (-0.004, 0.504, "+0.250 [-0.004, +0.504], undecided"),
+        (0.25, 0.75, "+0.25 [+0.25, +0.75], undecided"),
+        (math.nan, math.nan, "undecided"),
+    ],
+)
+def test_an_end_near_0_shows_its_side(low, high, expected):
+    row = {"difference": 0.25, "low": low, "high": high, "word": UNDECIDED}
+    assert finding(row) == expected
+
+
+def test_every_further_contrast_is_of_a_study_and_is_no_primary_one():
+    methods = study("cpu-gain-fashion").methods.keys()
+    assert {m for c in FURTHER_CONTRASTS for m in (c.a, c.b)} <= methods
+    pairs = [(c.a, c.b) for c in (*PRIMARY_CONTRASTS, *FURTHER_CONTRASTS)]
+    assert len(set(pairs)) == len(pairs)

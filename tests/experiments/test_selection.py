@@ -2,10 +2,8 @@
 
 import math
 
-import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from weince_lib.experiments import grid
 from weince_lib.experiments.grid import Setting, Study
@@ -13,7 +11,6 @@ from weince_lib.experiments.selection import (
     choose,
     chosen_by_method,
     compare,
-    comparison_table,
     method_table,
     study_frame,
 )
@@ -121,20 +118,6 @@ STUDY = Study(
     {"plain": (C,), "tuned": (A, B), "absent": (Setting("weince"),)},
     (("tuned", "plain"), ("absent", "plain")),
 )
-
-
-def test_difference_is_paired_by_seed():
-    base, better = [50.0, 58.0, 41.0, 66.0], [51.0, 58.5, 42.5, 67.0]
-    table = frame(rows(C, [1] * 4, base), rows(A, [3] * 4, better), rows(B, [2] * 4, [0] * 4))
-    found = comparison_table(STUDY, table, ["linear_accuracy"])
-    (row,) = found.to_dict("records")  # the absent method compares with nothing
-    assert (row["method"], row["against"], row["seeds"]) == ("tuned", "plain", 4)
-    assert (row["setting"], row["against_setting"]) == (A.label, C.label)
-    test = stats.ttest_rel(better, base, alternative="greater")
-    two_sided = stats.ttest_rel(better, base).confidence_interval(0.95)
-    assert row["difference"] == pytest.approx(np.mean(better) - np.mean(base))
-    assert (row["low"], row["high"]) == pytest.approx((two_sided.low, two_sided.high))
-    assert row["p_value"] == pytest.approx(test.pvalue)
 
 
 def test_difference_uses_the_seeds_both_have():

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
+from weince_lib.evaluation import fit_blocks
 from weince_lib.experiments import sweep
+from weince_lib.experiments.decide import word
 from weince_lib.experiments.text_tables import (
     distinct,
     evidence_levels,
@@ -35,6 +36,7 @@ STUDY = SimpleNamespace(
         "weince-low-tau": (setting("not run"),),
     },
     compare=(("weince", "infonce"), ("weince", "infonce-tuned"), ("weince-low-tau", "infonce")),
+    seeds=SEEDS,
 )
 
 
@@ -136,41 +138,40 @@ def test_the_level_before_training_stands_once_in_the_table():
     assert tuned["dev"] == pytest.approx(by_hand("tau=0.02", "validation").mean())
 
 
-def test_pairs_are_adjusted_for_their_number_and_the_same_runs_are_no_pair():
-    a, b, c = (by_hand(label) for label in LEVEL)  # InfoNCE tuned and at 0.05, WEINCE
-    alone = [stats.ttest_rel(c, other).pvalue for other in (b, a)]
-    best = sts_differences(STUDY, made_up()).query("checkpoint == 'best'")
-    assert best["p_holm"].tolist() == pytest.approx(multipletests(alone, method="holm")[1].tolist())
-    assert not best["same"].any()
+def test_pairs_are_decided_by_the_rule_and_the_same_runs_are_no_pair():
+    study = SimpleNamespace(
+        methods=STUDY.methods,
+        compare=(*STUDY.compare, ("infonce-tuned", "infonce")),
+        seeds=SEEDS,
+    )
+    columns = ["method", "against", "checkpoint"]
+    table = sts_differences(study, made_up()).set_index(columns)
+    # Three settings with one variance, and four pairs that share the level, one of them not run.
+    model = fit_blocks({x: dict(zip(SEEDS, map(float, by_hand(x)), strict=True)) for x in LEVEL})
+    assert model.equal_variance_p > 0.1
+    low, high = model.contrast("paper tau=0.05", "tau=0.02").interval(0.05, 4)
+    row = table.loc[("weince", "infonce-tuned", "best")]
+    assert (row["low"], row["high"]) == (pytest.approx(low), pytest.approx(high))
+    assert row["word"] == word(low, high, 0.97)
 
     without = made_up()
     without = without[without["setting"] != "tau=0.02"]
-    study = SimpleNamespace(
-        methods=STUDY.methods, compare=(*STUDY.compare, ("infonce-tuned", "infonce"))
-    )
-    table = sts_differences(study, without).set_index(["method", "against", "checkpoint"])
+    table = sts_differences(study, without).set_index(columns)
     row = table.loc[("infonce-tuned", "infonce", "best")]
-    assert row["same"] and np.isnan(row["p_holm"])
-    # The same runs do not count among the tests, though they are tested twice against WEINCE.
-    p = stats.ttest_rel(c, b).pvalue
-    assert table.loc[("weince", "infonce", "best"), "p_holm"] == pytest.approx(2 * p)
+    assert row["word"] == "same setting" and np.isnan(row["low"])
     assert list(distinct(sts_methods(study, without))) == ["infonce", "weince"]
 
 
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({}, "a is **above** b: +1.00 [+0.50, +1.50] points over 5 seeds"),
-        ({"difference": -1.0}, "a is **below** b"),
-        ({"p_holm": 0.05}, "a is **not told apart from** b"),
-        ({"same": True}, "the same runs"),
-        ({"seeds": 1}, "says nothing"),
+        ({}, "WEINCE minus InfoNCE: +1.00 [+0.50, +1.50], better (5 seeds)"),
+        ({"low": np.nan, "word": "same setting"}, "WEINCE minus InfoNCE: same setting (5 seeds)"),
     ],
 )
 def test_a_difference_in_words(changed, words):
-    row = {"method": "a", "against": "b", "difference": 1.0, "low": 0.5, "high": 1.5}
-    row |= {"p_holm": 0.01, "seeds": 5, "same": False}
-    assert words in sentence(SimpleNamespace(**row | changed))
+    row = {"method": "weince", "against": "infonce", "difference": 1.0, "low": 0.5, "high": 1.5}
+    assert sentence(row | {"word": "better", "seeds": 5} | changed) == words
 
 
 def test_evidence_over_seeds_has_its_interval():

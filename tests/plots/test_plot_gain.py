@@ -1,49 +1,47 @@
-"""Figures of the gain: points where the table has them, hollow where nothing is sure."""
+"""The figure of contrasts: every interval in its panel and group, filled where it leaves 0 out."""
 
 import math
 
 import pandas as pd
+import pytest
 
 from weince_lib import plots
-from weince_lib.experiments import gain
 
 
-def points():
-    rows = [
-        ("infonce-0.5", "InfoNCE", 80.0, 79.0, 81.0, 200.0),
-        ("infonce-0.1", "InfoNCE", 82.0, math.nan, math.nan, 20.0),
-        ("weibit-2", "Weibit", 81.0, 80.5, 81.5, 60.0),
+def rows():
+    table = [
+        ("first", "A", "probe", 1.0, 0.5, 1.5),
+        ("first", "B", "probe", 0.1, -0.4, 0.6),
+        ("second", "A", "probe", -2.0, -3.0, -1.0),
+        ("second", "A", "near", 0.3, math.nan, math.nan),
+        ("third", "A", "near", math.nan, math.nan, math.nan),
     ]
-    names = ["method", "family", "accuracy", "accuracy_low", "accuracy_high"]
-    return pd.DataFrame(rows, columns=[*names, "effective_negatives"])
+    return pd.DataFrame(table, columns=["contrast", "data", "metric", "difference", "low", "high"])
 
 
-def test_accuracy_against_sharpness_draws_every_family_it_has():
-    axes = plots.accuracy_against_sharpness(points()).axes[0]
-    assert axes.get_legend_handles_labels()[1] == ["InfoNCE", "Weibit"]
-    line = axes.containers[0].lines[0]
-    assert line.get_xdata().tolist() == [20.0, 200.0]
-    assert line.get_ydata().tolist() == [82.0, 80.0]
-    assert line.get_color() == plots.LOSS_COLOURS["infonce"]
-    assert sorted(t.get_text() for t in axes.texts) == ["τ = 0.1", "τ = 0.5"]
+def test_a_panel_a_measure_and_a_group_a_contrast():
+    measures = {"probe": "the probe", "near": "nearest", "other": "not there"}
+    figure = plots.contrast_forest(rows(), measures, 0.97)
+    panels = figure.axes
+    assert [axes.get_title() for axes in panels] == ["the probe", "nearest"]
+    assert [t.get_text() for t in panels[0].get_yticklabels()] == ["first", "second"]
+    assert panels[0].get_ylim()[0] > panels[0].get_ylim()[1]  # the first on top
+    marks = [x for x in panels[0].lines if x.get_marker() not in ("None", None, "")]
+    assert [x.get_markerfacecolor() == "white" for x in marks] == [False, True, False]
+    # Two data sets of a contrast lie apart, on both sides of its name.
+    assert marks[0].get_ydata()[0] < 0 < marks[1].get_ydata()[0] < 0.5
+    assert marks[0].get_color() != marks[1].get_color()
+    assert marks[0].get_marker() != marks[1].get_marker()
+    # Without an interval there is a hollow point alone.
+    (alone,) = [x for x in panels[1].lines if x.get_marker() not in ("None", None, "")]
+    assert alone.get_markerfacecolor() == "white"
+    legend = [t.get_text() for t in figure.legends[0].get_texts()]
+    assert legend == ["A", "B", "within ±0.97"]
 
 
-def test_forest_fills_what_is_sure():
-    rows = pd.DataFrame(
-        {
-            "method": ["a", "b", "c"],
-            "difference": [1.0, 0.1, 0.5],
-            "low": [0.5, -0.4, math.nan],
-            "high": [1.5, 0.6, math.nan],
-            "p_holm": [0.01, 0.8, math.nan],
-        }
-    )
-    axes = plots.forest(rows).axes[0]
-    markers = [x for x in axes.lines if x.get_marker() == "o"]
-    assert [m.get_markerfacecolor() == "white" for m in markers] == [False, True, True]
-    assert [t.get_text() for t in axes.get_yticklabels()] == ["a", "b", "c"]
-    assert axes.get_ylim()[0] > axes.get_ylim()[1]
-
-
-def test_every_family_has_a_colour():
-    assert plots.FAMILY_COLOURS.keys() == gain.FAMILIES.keys()
+def test_nothing_to_draw_and_too_many_data_sets_are_named():
+    with pytest.raises(ValueError, match="no contrast has a difference"):
+        plots.contrast_forest(rows().iloc[-1:], {"near": "nearest"}, 0.97)
+    many = pd.concat([rows().assign(data=name) for name in "ABCDE"])
+    with pytest.raises(ValueError, match="at most 4 data sets fit into a figure, got 5"):
+        plots.contrast_forest(many, {"probe": "probe"}, 0.97)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,26 +17,13 @@ import pandas as pd
 from .. import files
 from ..errors import MissingPackageError
 from ..evaluation import Interval
-from . import grid_gain, paths, sweep, tables
+from . import findings, paths, tables
 from .claims import STRENGTH, VERDICTS, Decision, decide_all, format_interval
 from .collect import load_reported, load_results
-from .gain import CONTRASTS, called, contrasts, seed_table, verdict
+from .decide import FURTHER_CONTRASTS, RULE, finding
+from .gain import called
 from .grid import STUDIES
-from .selection import chosen_by_method, compare, study_frame
-from .study_types import Study
-from .vision_metrics import STANDARDISED
 
-#: Studies the document shows, in its order; one without records says so.
-SHOWN = ("cpu-fashion", "cpu-gain-fashion", "cpu-gain-pairs", "cpu-static")
-#: Their metrics with the words for them; a study has the columns that its rows have.
-METRICS = {
-    "linear_accuracy": "linear probe",
-    "standardised_linear_accuracy": "converged probe",
-    "recall_at_1": "R@1",
-    "sts_spearman": "STS-B Spearman",
-}
-#: Factors that cannot be told, beyond which the document counts them.
-MANY = 8
 #: What stands behind a number of ours in a table of the paper's.
 OURS = " †"
 #: A PDF without a date of its own has the same bytes whenever it is made.
@@ -52,7 +40,7 @@ def gather() -> dict[str, Any]:
         "reported": _reported(),
         "tables": (rows := _paper_rows()),
         "own_cells": sum(OURS in value for row in rows for value in row.values()),
-        "studies": [_study(name) for name in SHOWN],
+        "decisions": _decisions(),
     }
 
 
@@ -199,98 +187,40 @@ def _paper_rows() -> list[dict[str, str]]:
     ]
 
 
-def _study(name: str) -> dict[str, Any]:
-    """A study's methods and comparisons; ``run`` is false while there are no rows."""
-    found: dict[str, Any] = {"name": name, "run": False, "question": ""}
-    if name not in STUDIES:
-        return found
-    study = STUDIES[name]
-    found |= {"question": study.question, "profile": study.profile}
-    # Its own table alone: what a profile's table has of its runs is no finished study.
-    frame = study_frame(study) if sweep.table_path(name).exists() else pd.DataFrame()
-    if frame.empty:
-        return found
-    known = [metric for metric in METRICS if (frame["metric"] == metric).any()]
-    chosen = {metric: chosen_by_method(study, frame, metric) for metric in known}
-    methods = [
-        {"method": method, "name": called(method)}
-        | {"values": [_level(chosen[metric].get(method)) for metric in known]}
-        | {"settings": len(study.methods[method])}
-        for method in study.methods
-        if any(method in chosen[metric] for metric in known)
-    ]
-    compared = []
-    for a, b in _pairs(study):
-        cells = [_difference(chosen[metric].get(a), chosen[metric].get(b)) for metric in known]
-        if any(cell["text"] not in ("", "same runs") for cell in cells):
-            names = [called(a), called(b)]
-            compared.append({"method": a, "against": b, "names": names, "cells": cells})
-    first = frame.iloc[0]
-    return found | {
-        "run": True,
-        "data": f"{first['dataset']}, {first['encoder']}".removesuffix(", "),
-        "seeds": max(c.test.n for by_method in chosen.values() for c in by_method.values()),
-        "metrics": [METRICS[metric] for metric in known],
-        "methods": methods,
-        "comparisons": compared,
-        "verdicts": _verdicts(study, frame, known),
+def _decisions() -> dict[str, Any]:
+    """What the studies decide, all from :mod:`.findings`; ``answer`` is empty without any rows."""
+    found = findings.decisions()
+    further = findings.decisions(contrasts=FURTHER_CONTRASTS)
+    names = list(dict.fromkeys(found["study"]))
+    sentences = findings.sentence_decisions().query("checkpoint == 'best'")
+    return {
+        "margin": f"{RULE.margin:g}",
+        "measures": list(findings.MEASURES.values()),
+        "answer": [list(line) for line in findings.answer(found, further)] if names else [],
+        "primary": _cells(found),
+        "further": _cells(further),
+        "floors": [_levels(name) for name in names],
+        "sentences": [
+            {"pair": f"{called(row['method'])} minus {called(row['against'])}"}
+            | {"text": finding(row), "seeds": row["seeds"]}
+            for row in sentences.to_dict("records")
+        ],
     }
 
 
-def _verdicts(study: Study, frame: pd.DataFrame, known: list[str]) -> list[dict[str, str]]:
-    """Factors of a gain study by what its records say, after Holm's adjustment; else empty."""
-    if not _of_gain(study):
-        return []
-    metric = STANDARDISED if STANDARDISED in known else known[0]
-    rows = contrasts(seed_table(study, frame, metric)).to_dict("records")
-    words: dict[str, list[str]] = {"helps": [], "hurts": [], "cannot tell": []}
-    for row in rows:
-        words.setdefault(verdict(row), []).append(str(row["factor"]))
-    found = []
-    for word, names in words.items():
-        text = "; ".join(names)
-        if word == "cannot tell" and len(names) > MANY:  # a list says less than its length
-            text = f"{'the other' if len(names) < len(rows) else 'all'} {len(names)} factors"
-        if names:
-            found.append({"word": word, "factors": text, "metric": METRICS[metric]})
-    return found
+def _cells(found: pd.DataFrame) -> list[dict[str, Any]]:
+    table = findings.cells(found)
+    return [
+        {"contrast": contrast, "data": data, "cells": [str(text) for text in row]}
+        for (contrast, data), row in zip(table.index, table.to_numpy().tolist(), strict=True)
+    ]
 
 
-def _of_gain(study: Study) -> bool:
-    return study.name in {s.name for s in grid_gain.STUDIES}
-
-
-#: Pairs of the gain studies beside those that differ in one factor.
-AGAINST_TUNED = ("weibit-2", "released", "infonce+both", "weince-0.5", "weince-0.2")
-
-
-def _pairs(study: Study) -> list[tuple[str, str]]:
-    """The comparisons to show; of a study of many settings, those that single out a factor."""
-    if not _of_gain(study):
-        return list(study.compare)
-    pairs = [*CONTRASTS.values(), *((name, "infonce-tuned") for name in AGAINST_TUNED)]
-    return [pair for pair in pairs if set(pair) <= study.methods.keys()]
-
-
-def _level(chosen: Any) -> str:
-    if chosen is None:
-        return ""
-    one = chosen.test.n < 2  # a single encoder has no interval
-    return f"{chosen.test.mean:.2f}" + ("" if one else f" ± {chosen.test.half_width:.2f}")
-
-
-def _difference(a: Any, b: Any) -> dict[str, Any]:
-    """A paired difference as text, and whether its interval leaves 0 out."""
-    pair = compare(a, b) if a is not None and b is not None else None
-    if pair is None:
-        return {"text": "", "apart": False}
-    if a.setting == b.setting:
-        return {"text": "same runs", "apart": False}
-    i = pair.interval
-    if i.n < 2:  # a single encoder has no interval
-        return {"text": f"{i.mean:+.2f} (one seed)", "apart": False}
-    apart = bool(i.low > 0 or i.high < 0)
-    # An end that would be rounded to 0 decides nothing for a reader: one digit more.
-    digits = 3 if any(abs(end) < 0.005 for end in (i.low, i.high)) else 2
-    text = f"{i.mean:+.{digits}f} [{i.low:+.{digits}f}, {i.high:+.{digits}f}]"
-    return {"text": text, "apart": apart}
+def _levels(name: str) -> dict[str, Any]:
+    """A study's accuracies beside its floors, to one decimal."""
+    table = findings.levels(name)[list(findings.MEASURES.values())]
+    rows = [
+        {"name": str(label), "cells": ["" if math.isnan(v) else f"{v:.1f}" for v in row]}
+        for label, row in zip(table.index, table.to_numpy().tolist(), strict=True)
+    ]
+    return {"data": findings.DATA[name], "rows": rows}

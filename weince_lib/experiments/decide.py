@@ -48,6 +48,7 @@ from ..evaluation import BlockModel, detectable_effect, fit_blocks, paired_image
 from ..evaluation.precision import POWER
 from .gain import seed_table
 from .grid import Study
+from .selection import choose
 from .vision_metrics import STANDARDISED
 
 
@@ -99,6 +100,26 @@ PRIMARY_CONTRASTS: tuple[Contrast, ...] = (
     Contrast("blend, each tuned on validation", "weince-tuned", "infonce-tuned"),
     Contrast("both further losses", "infonce+both", "infonce-0.5"),
     Contrast("own λ, not shuffled", "weince-0.5", "weince-shuffled"),
+)
+#: What else the committed studies compare. These contrasts were chosen after the first results, so
+#: they are a second family: they point at what to try next and decide nothing.
+FURTHER_CONTRASTS: tuple[Contrast, ...] = (
+    Contrast("blend, at τ = 0.2", "weince-0.2", "infonce-0.2"),
+    Contrast("blend, at τ = 0.1", "weince-0.1", "infonce-0.1"),
+    Contrast("blend, steepness chosen on validation", "weince-steepness", "infonce-0.5"),
+    Contrast("blend of the release (β = 1)", "weince-release", "infonce-0.5"),
+    Contrast("calibrated blend", "weince-calibrated", "infonce-0.5"),
+    Contrast("blend, with both further losses", "weince+both", "infonce+both"),
+    Contrast("blend of the release, with both further losses", "released", "infonce+both"),
+    Contrast("own λ, not the mean", "weince-0.5", "weince-mean"),
+    Contrast("softmax over 50", "infonce+softmax50", "infonce-0.5"),
+    Contrast("Weibit over 50", "infonce+weibit50", "infonce-0.5"),
+    Contrast("blend at τ = 0.5, not a tuned temperature", "weince-0.5", "infonce-tuned"),
+    Contrast("both further losses, not a tuned temperature", "infonce+both", "infonce-tuned"),
+    Contrast("endpoint link, β = 1, not a tuned temperature", "weibit-1", "infonce-tuned"),
+    Contrast("endpoint link, β = 2, not a tuned temperature", "weibit-2", "infonce-tuned"),
+    Contrast("endpoint link, β = 4, not a tuned temperature", "weibit-4", "infonce-tuned"),
+    Contrast("endpoint link, Hill's β, not a tuned temperature", "weibit-hill", "infonce-tuned"),
 )
 #: The linear probe that converges, and the nearest neighbour, which nothing is trained for.
 PRIMARY_MEASURES = (STANDARDISED, "recall_at_1")
@@ -226,25 +247,31 @@ def decide_study(
     *,
     rule: Rule = RULE,
     images: int = 0,
+    primary: Sequence[str] = PRIMARY_MEASURES,
+    secondary: Sequence[str] = SECONDARY_MEASURES,
 ) -> pd.DataFrame:
     """Apply the rule to every measure of a study that its rows have.
 
     Args:
-        study: gives methods and seeds; methods with a choice of settings are left out, as in
-            :func:`.gain.seed_table`.
+        study: gives methods and seeds. A method with a choice of settings stands at the one that
+            validation chooses by the first primary measure, the same for all measures, see
+            :func:`tuned`.
         frame: its rows, see :func:`.selection.study_frame`.
         contrasts: the family, the same for every measure.
         rule: its numbers.
         images: of the test set; 0 leaves ``image_error`` open.
+        primary: measures that decide.
+        secondary: measures that stand beside them.
 
     Returns:
         The rows of :func:`decide` for each measure, after two columns more: ``metric``, and
         ``role``, ``primary`` or ``secondary``.
     """
     parts = []
-    for role, metrics in (("primary", PRIMARY_MEASURES), ("secondary", SECONDARY_MEASURES)):
+    chosen = tuned(study, frame, primary[0])
+    for role, metrics in (("primary", primary), ("secondary", secondary)):
         for metric in metrics:
-            table = seed_table(study, frame, metric)
+            table = seed_table(study, frame, metric, chosen)
             if table.empty:
                 continue
             found = decide(table, contrasts, rule=rule, seeds=study.seeds, images=images)
@@ -255,12 +282,34 @@ def decide_study(
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
+def tuned(study: Study, frame: pd.DataFrame, metric: str = STANDARDISED) -> dict[str, str]:
+    """The setting that validation chooses for each method that has several, by one metric."""
+    found = {}
+    for method, settings in study.methods.items():
+        labels = [s.label for s in settings]
+        chosen = choose(frame, labels, metric) if len(labels) > 1 else None
+        if chosen is not None:
+            found[method] = chosen.setting
+    return found
+
+
 def as_text(row: Mapping[Any, Any]) -> str:
     """A contrast in one line, such as ``lower temperature: +0.98 [+0.21, +1.75], better``."""
+    return f"{row['contrast']}: {finding(row)}"
+
+
+def finding(row: Mapping[Any, Any]) -> str:
+    """The same without the contrast's name: ``+0.98 [+0.21, +1.75], better``.
+
+    An end that would be rounded to 0, and so show no side, has as many digits as it takes.
+    """
     if pd.isna(row["low"]):
-        return f"{row['contrast']}: {row['word']}"
-    numbers = f"{row['difference']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
-    return f"{row['contrast']}: {numbers}, {row['word']}"
+        return str(row["word"])
+    digits = 2
+    while digits < 6 and any(abs(row[end]) < 0.5 * 10.0**-digits for end in ("low", "high")):
+        digits += 1
+    values = (f"{row[name]:+.{digits}f}" for name in ("difference", "low", "high"))
+    return "{} [{}, {}], {}".format(*values, row["word"])
 
 
 def _row(

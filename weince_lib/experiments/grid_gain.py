@@ -95,6 +95,9 @@ def _gain(
     compare += [(n, "infonce-tuned") for n in methods if n not in INFONCE_AT | SHARPER]
     blends = tuple(s[0] for n, s in methods.items() if n.removeprefix("weince-") in _AT)
     compare.append(("weince-tuned", "infonce-tuned"))
+    chosen = {"infonce-tuned": temperatures, "weince-tuned": blends}
+    if STEEPNESS.keys() <= methods.keys():  # the paper's protocol: InfoNCE has no such choice
+        chosen["weince-steepness"] = (BLEND_AT["weince-0.5"], *STEEPNESS.values())
     compare += [
         pair
         for pair in (
@@ -108,7 +111,7 @@ def _gain(
         name=name,
         question=question,
         profile=profile,
-        methods=methods | {"infonce-tuned": temperatures, "weince-tuned": blends},
+        methods=methods | chosen,
         compare=tuple(compare),
         **more,  # type: ignore[arg-type]
     )
@@ -120,9 +123,8 @@ def _cpu_gain_fashion() -> Study:
     48 of the runs are those of ``cpu-fashion`` and are shared with it. Questions, and the
     comparison that would answer each either way:
 
-    - *Endpoint or sharper?* Accuracy of blend and pure Weibit against InfoNCE's at the same
-      effective number of negatives (interpolated between its seven temperatures, seed by seed). An
-      endpoint's own contribution is a positive difference there; a sharper softmax's is none.
+    - *Endpoint or sharper?* InfoNCE at a lower temperature; the blend at the same temperature; and
+      both losses, and the pure Weibit, each at the temperature that validation chooses.
     - *Which anchor?* The blend with each anchor's own lambda against the same lambdas shuffled over
       anchors, and against their mean. If it matters which anchor is corrected, its own is better.
     - *The further losses?* InfoNCE with both, each one alone, and the blend with both against the
@@ -135,8 +137,7 @@ def _cpu_gain_fashion() -> Study:
 
     With four paired seeds a difference of standard deviation s has a 95 % interval of -+ 1.6 s, and
     a single comparison sees a true one of 2.1 s with a probability of 80 %. In a pilot s was about
-    0.3 points. What the runs could see is in the notebook, from their own s
-    (:func:`.gain.smallest_effects`).
+    0.3 points. What the runs could see is in the notebook, from their own s.
     """
     return _gain(
         "cpu-gain-fashion",

@@ -155,28 +155,6 @@ def method_table(study: Study, frame: pd.DataFrame, metrics: Iterable[str]) -> p
     return pd.DataFrame(rows)
 
 
-def comparison_table(study: Study, frame: pd.DataFrame, metrics: Iterable[str]) -> pd.DataFrame:
-    """The study's comparisons: one row a metric and pair of methods.
-
-    Columns: ``metric, method, against, difference, low, high, p_value`` (one-sided), ``seeds``,
-    ``setting, against_setting``. Each metric is one of several looked at; p-values are not
-    adjusted for that.
-    """
-    rows = []
-    for metric in metrics:
-        chosen = chosen_by_method(study, frame, metric)
-        for a, b in study.compare:
-            pair = compare(chosen[a], chosen[b]) if a in chosen and b in chosen else None
-            if pair is None:
-                continue
-            own: dict[str, Any] = {"metric": metric, "method": a, "against": b}
-            own |= {"difference": pair.interval.mean, "low": pair.interval.low}
-            own |= {"high": pair.interval.high, "p_value": pair.p_value, "seeds": len(pair.seeds)}
-            own |= {"setting": chosen[a].setting, "against_setting": chosen[b].setting}
-            rows.append(own)
-    return pd.DataFrame(rows)
-
-
 def _by_seed(rows: pd.DataFrame, split: str) -> dict[int, float]:
     own = rows[rows["split"] == split].sort_values("seed")
     replicates: dict[int, list[float]] = {}

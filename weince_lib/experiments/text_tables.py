@@ -6,14 +6,15 @@ SimCSE reports, and ``last`` of the final step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..evaluation import t_interval
-from .gain import holm, two_sided
+from .decide import Contrast, decide_study, finding
+from .gain import called
 from .selection import Chosen, chosen_by_method, compare
 
 #: Which checkpoint to its metric.
@@ -74,30 +75,28 @@ def sts_table(study: Any, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def sts_differences(study: Any, frame: pd.DataFrame) -> pd.DataFrame:
-    """The study's comparisons on test: one row a pair of methods and checkpoint.
+    """The study's comparisons on test, decided by the rule of :mod:`.decide`.
 
-    Columns: ``method, against, checkpoint, difference, low, high`` (95 % t-interval over paired
-    seeds), ``p_value`` (paired t-test, one-sided, as the paper's), ``p_holm`` (two-sided, after
-    Holm's adjustment over the checkpoint's pairs), ``seeds, same`` (whether dev chose one setting
-    for both, so that these are the same runs).
+    The pairs of a checkpoint are one family. The margin of equivalence is the rule's, in points of
+    Spearman times 100.
+
+    Returns:
+        One row a pair of methods and checkpoint: ``method, against, checkpoint, difference, low,
+        high, word`` (see :func:`.decide.decide`), ``p_value`` (one-sided, of the paired t-test, as
+        the paper's), ``seeds``. Pairs without a shared seed are left out.
     """
+    pairs = [Contrast(f"{a} minus {b}", a, b) for a, b in study.compare]
     rows = []
-    for checkpoint in CHECKPOINTS:
+    for checkpoint, metric in CHECKPOINTS.items():
         chosen = sts_methods(study, frame, checkpoint)
-        own = []
-        for a, b in study.compare:
-            pair = compare(chosen[a], chosen[b]) if a in chosen and b in chosen else None
-            if pair is None:
-                continue
-            row: dict[str, Any] = {"method": a, "against": b, "checkpoint": checkpoint}
-            row |= {"difference": pair.interval.mean, "low": pair.interval.low}
-            row |= {"high": pair.interval.high, "p_value": pair.p_value, "seeds": len(pair.seeds)}
-            row |= {"same": chosen[a].setting == chosen[b].setting}
-            own.append(row | {"p": np.nan if row["same"] else two_sided(pair.interval)})
-        adjusted = holm([row.pop("p") for row in own])
-        rows += [row | {"p_holm": p} for row, p in zip(own, adjusted, strict=True)]
-    columns = ["method", "against", "checkpoint", "difference", "low", "high", "p_value", "p_holm"]
-    return pd.DataFrame(rows, columns=[*columns, "seeds", "same"])
+        found = decide_study(study, frame, pairs, primary=(metric,), secondary=())
+        for row in found[found["seeds"] > 0].to_dict("records"):
+            pair = compare(chosen[row["a"]], chosen[row["b"]])
+            own = {"method": row["a"], "against": row["b"], "checkpoint": checkpoint}
+            own |= {name: row[name] for name in ("difference", "low", "high", "word", "seeds")}
+            rows.append(own | {"p_value": pair.p_value if pair else np.nan})
+    columns = ["method", "against", "checkpoint", "difference", "low", "high", "word", "p_value"]
+    return pd.DataFrame(rows, columns=[*columns, "seeds"])
 
 
 def distinct(chosen: dict[str, Chosen]) -> dict[str, Chosen]:
@@ -108,22 +107,10 @@ def distinct(chosen: dict[str, Chosen]) -> dict[str, Chosen]:
     return {method: c for method, c in chosen.items() if first[c.setting] == method}
 
 
-def sentence(row: Any) -> str:
-    """A row of :func:`sts_differences` in words, for a reader."""
-    if row.same:
-        return (
-            f"{row.method} against {row.against}: dev chose the same setting for both, so these "
-            "are the same runs."
-        )
-    if row.seeds < 2:
-        return f"{row.method} against {row.against}: one seed so far, which says nothing."
-    sure = row.p_holm < 0.05
-    word = "not told apart from" if not sure else "above" if row.difference > 0 else "below"
-    return (
-        f"{row.method} is **{word}** {row.against}: {row.difference:+.2f} "
-        f"[{row.low:+.2f}, {row.high:+.2f}] points over {row.seeds} seeds "
-        f"(p = {row.p_holm:.3f} after Holm's adjustment)."
-    )
+def sentence(row: Mapping[Any, Any]) -> str:
+    """A row of :func:`sts_differences` in words: ``WEINCE minus InfoNCE: +0.04 [...], ...``."""
+    seeds = f" ({row['seeds']} seeds)" if row["seeds"] else ""
+    return f"{called(row['method'])} minus {called(row['against'])}: {finding(row)}{seeds}"
 
 
 def evidence_rows(*frames: pd.DataFrame) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from .allocation import allocation, allocation_curves
 from .calibration import gate_calibration, tail_history
 from .choice import score_recovery, winner_shares
-from .gain import FAMILY_COLOURS, accuracy_against_sharpness, forest
+from .gain import contrast_forest
 from .geometry import convergence, framework, spread_near_cap, wrong_link
 from .link import coordinates, evidence_over_anchors, line_fits, links
 from .link_evidence import (
@@ -39,16 +39,15 @@ from .training import training_history, view_pairs
 
 __all__ = [
     "DOMAIN_COLOURS",
-    "FAMILY_COLOURS",
     "LOSS_COLOURS",
     "LOSS_NAMES",
     "PAGE_WIDTH",
     "Points",
     "Simulated",
-    "accuracy_against_sharpness",
     "allocation",
     "allocation_curves",
     "block_sums",
+    "contrast_forest",
     "convergence",
     "convergence_rates",
     "coordinates",
@@ -56,7 +55,6 @@ __all__ = [
     "dev_curves",
     "evidence_along_training",
     "evidence_over_anchors",
-    "forest",
     "framework",
     "gain_over_epochs",
     "gate_calibration",

@@ -1,123 +1,96 @@
-"""Figures of the study of what drives the gain: accuracy against sharpness, and a forest plot."""
+"""Figure of the studies' contrasts: every interval of the decision rule, grouped by contrast."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from .style import LOSS_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, style
 
-#: Colours of families of settings, their loss's own where one loss makes the family.
-FAMILY_COLOURS = {
-    "InfoNCE": LOSS_COLOURS["infonce"],
-    "with further losses": LOSS_COLOURS["weince-release"],
-    "Weibit": LOSS_COLOURS["weibit"],
-    "WEINCE": LOSS_COLOURS["weince"],
-    "WEINCE, other tail index or gate": LOSS_COLOURS["weince-calibrated"],
-    "WEINCE, λ of other anchors": LOSS_COLOURS["weince-custom"],
-}
-_MARKERS = dict(zip(FAMILY_COLOURS, "osD^v<", strict=True))
+#: Colour and marker of the first, second, ... data set; both tell them apart.
+_LOOKS = (("infonce", "o"), ("weince", "D"), ("weince-calibrated", "s"), ("weibit", "^"))
+#: Distance of two data sets within a contrast, where neighbouring contrasts are 1 apart.
+_APART = 0.22
 
 
-def accuracy_against_sharpness(
-    table: pd.DataFrame, label: str = "accuracy, %", names: Mapping[str, str] | None = None
+def contrast_forest(
+    found: pd.DataFrame,
+    measures: Mapping[str, str],
+    margin: float,
+    *,
+    columns: int = 2,
+    unit: str = "points",
 ) -> Figure:
-    """Accuracy of every setting against the effective number of negatives its loss pushes on.
+    """Differences with their intervals: a group of rows a contrast, a panel a measure.
 
     Args:
-        table: rows ``method, family, accuracy, effective_negatives``, with ``accuracy_low`` and
-            ``accuracy_high`` where there is an interval, as means over seeds.
-        label: of the vertical axis.
-        names: what to write beside some of the methods; InfoNCE's temperatures always are.
+        found: rows ``contrast, data, metric, difference, low, high``, first contrast on top. Rows
+            without a difference are left out; without an interval there is a point alone.
+        measures: metrics to show, with the panels' titles; one without rows is left out.
+        margin: differences smaller than this do not matter; the band is shaded.
+        columns: panels beside each other; they share the contrasts' names.
+        unit: of the differences.
+
+    Returns:
+        The figure. A filled marker says that the interval leaves 0 out.
+
+    Raises:
+        ValueError: if no row has a difference, or there are more data sets than looks.
     """
+    found = found.dropna(subset=["difference"])
+    titles = {m: t for m, t in measures.items() if (found["metric"] == m).any()}
+    if not titles:
+        raise ValueError("no contrast has a difference to draw")
+    contrasts = list(dict.fromkeys(found["contrast"]))
+    data = list(dict.fromkeys(found["data"]))
+    if len(data) > len(_LOOKS):
+        raise ValueError(f"at most {len(_LOOKS)} data sets fit into a figure, got {len(data)}")
+    columns = min(columns, len(titles))
+    rows = -(-len(titles) // columns)
     with style():
-        figure, axes = plt.subplots(figsize=(PAGE_WIDTH, 3.8))
-        for row in table[table["method"].isin(names or {})].to_dict("records"):
-            axes.annotate(
-                (names or {})[row["method"]],
-                (row["effective_negatives"], row["accuracy"]),
-                xytext=(6, 4),
-                textcoords="offset points",
-                fontsize=7,
-                color=FAMILY_COLOURS.get(row["family"], REFERENCE_COLOUR),
-            )
-        for family, colour in FAMILY_COLOURS.items():
-            own = table[table["family"] == family].sort_values("effective_negatives")
-            if own.empty:
-                continue
-            error = np.vstack(
-                [own["accuracy"] - own["accuracy_low"], own["accuracy_high"] - own["accuracy"]]
-            )
-            axes.errorbar(
-                own["effective_negatives"],
-                own["accuracy"],
-                yerr=np.nan_to_num(error),
-                fmt=_MARKERS[family] + ("-" if family in ("InfoNCE", "Weibit") else ""),
-                color=colour,
-                markersize=5,
-                linewidth=1.0,
-                elinewidth=0.7,
-                label=family,
-            )
-        softmax = table[table["family"] == "InfoNCE"].sort_values("effective_negatives")
-        # Above and below in turn, and away from a neighbour: temperatures can end up equally sharp.
-        x = softmax["effective_negatives"].to_numpy()
-        near = np.r_[False, x[1:] < 1.1 * x[:-1], False]
-        for place, row in enumerate(softmax.to_dict("records")):
-            left, right = near[place], near[place + 1]
-            axes.annotate(
-                "τ = " + row["method"].removeprefix("infonce-"),
-                (row["effective_negatives"], row["accuracy"]),
-                xytext=(0, -11 if place % 2 else 6),
-                textcoords="offset points",
-                ha="center" if left == right else "left" if left else "right",
-                fontsize=7,
-                color=LOSS_COLOURS["infonce"],
-            )
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.6)))
-        axes.set(xlabel="effective number of negatives, exp(mean entropy)", ylabel=label)
-        axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.16), ncols=3)
-    return figure
-
-
-def forest(
-    rows: pd.DataFrame, name: str = "method", label: str = "difference, points", title: str = ""
-) -> Figure:
-    """Differences with their intervals, one a row, first row on top.
-
-    Args:
-        rows: ``difference, low, high``, ``p_holm`` and the column ``name``; ``family`` gives
-            colours where it is there. Without an interval (one seed) there is a hollow point.
-        name: column of the rows' names.
-        label: of the horizontal axis.
-        title: of the figure.
-    """
-    with style():
-        figure, axes = plt.subplots(figsize=(PAGE_WIDTH, 0.9 + 0.22 * max(1, len(rows))))
-        axes.axvline(0.0, color=REFERENCE_COLOUR, linewidth=1.0)
-        for place, row in enumerate(rows.to_dict("records")):
-            colour = FAMILY_COLOURS.get(row.get("family", ""), LOSS_COLOURS["infonce"])
-            several = row["high"] > row["low"]
-            if several:
-                axes.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=1.4)
-            sure = several and row["p_holm"] < 0.05
-            axes.plot(
-                row["difference"],
-                place,
-                "o",
-                color=colour,
-                markerfacecolor=colour if sure else "white",
-                markersize=5,
-            )
-        axes.set_yticks(range(len(rows)), rows[name].tolist())
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.set(xlabel=label, title=title)
-        axes.grid(visible=False, axis="y")
+        height = 0.7 + rows * (0.5 + len(contrasts) * (0.16 + 0.13 * len(data)))
+        figure, grid = plt.subplots(
+            rows, columns, sharey=True, squeeze=False, figsize=(PAGE_WIDTH, height)
+        )
+        for axes in grid.flat[len(titles) :]:
+            axes.axis("off")
+        for axes, (metric, title) in zip(grid.flat, titles.items(), strict=False):
+            axes.axvspan(-margin, margin, color=REFERENCE_COLOUR, alpha=0.22, linewidth=0)
+            axes.axvline(0.0, color=REFERENCE_COLOUR, linewidth=1.0)
+            for row in found[found["metric"] == metric].to_dict("records"):
+                which = data.index(row["data"])
+                place = contrasts.index(row["contrast"]) + _APART * (which - (len(data) - 1) / 2)
+                look, marker = _LOOKS[which]
+                colour = LOSS_COLOURS[look]
+                axes.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=1.5)
+                apart = row["low"] > 0 or row["high"] < 0
+                face = colour if apart else "white"
+                axes.plot(
+                    row["difference"],
+                    place,
+                    marker,
+                    color=colour,
+                    markerfacecolor=face,
+                    markersize=4.5,
+                )
+            for edge in range(len(contrasts) - 1):
+                axes.axhline(edge + 0.5, color=REFERENCE_COLOUR, linewidth=0.4)
+            axes.set_yticks(range(len(contrasts)), contrasts)
+            axes.set_ylim(len(contrasts) - 0.5, -0.5)
+            axes.tick_params(axis="y", length=0)
+            axes.set_title(title)
+            axes.grid(visible=False, axis="y")
+        for axes in grid[-1]:
+            axes.set_xlabel(f"difference, {unit}")
+        handles = [
+            Line2D([], [], color=LOSS_COLOURS[look], marker=marker, markersize=4.5, label=name)
+            for name, (look, marker) in zip(data, _LOOKS, strict=False)
+        ]
+        band = Patch(color=REFERENCE_COLOUR, alpha=0.22, label=f"within ±{margin:g}")
+        figure.legend(handles=[*handles, band], loc="outside lower center", ncols=len(handles) + 1)
     return figure
