@@ -190,7 +190,7 @@ def _modified_scale(values: FloatArray, fit: GPDFit) -> tuple[float, float, floa
             return shape / scale, scale
 
     estimate = best.scale - best.shape * u
-    target = TargetProfile(profile, points, drop, curve, coordinate="shape")
+    target = TargetProfile(profile, points, drop, curve)
     step = 0.05 * (abs(estimate) + best.scale)
     low, high = (end * profile.largest for end in target.interval(estimate, step, -math.inf))
     return fit.scale - fit.shape * fit.threshold, low, high
