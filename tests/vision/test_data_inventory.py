@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import weince_lib
-from weince_lib.vision.datasets import check, data_folder, fashion_mnist, holdings, load, loading
+from weince_lib.vision.datasets import check, fashion_mnist, holdings, load, loading
 
 CHECKOUT = Path(weince_lib.__file__).resolve().parents[1]
 
@@ -26,21 +26,6 @@ def own_home(monkeypatch, tmp_path):
     monkeypatch.setattr("torchvision.datasets.mnist.download_and_extract_archive", refuse)
     monkeypatch.setattr(fashion_mnist, "DEBIAN_FOLDER", tmp_path / "debian")
     monkeypatch.setenv("WEINCE_DATA", str(tmp_path))
-
-
-def test_data_folder_is_below_the_project_root_wherever_one_works(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("WEINCE_DATA")
-    monkeypatch.delenv("WEINCE_HOME", raising=False)
-    assert data_folder() == CHECKOUT / "data"
-    monkeypatch.setenv("WEINCE_HOME", str(tmp_path / "companion"))
-    assert data_folder() == tmp_path / "companion" / "data"
-    monkeypatch.setenv("WEINCE_DATA", "sets")
-    assert data_folder() == tmp_path / "companion" / "sets"
-    monkeypatch.setenv("WEINCE_DATA", str(tmp_path / "elsewhere"))
-    assert data_folder() == tmp_path / "elsewhere"
-    monkeypatch.setenv("WEINCE_DATA", "~/sets")
-    assert data_folder() == Path("~/sets").expanduser()
 
 
 def states():

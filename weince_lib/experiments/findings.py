@@ -10,9 +10,9 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import files
+from .. import files, paths
 from ..evaluation import Interval
-from . import paths, retrained
+from . import retrained
 from .claims import VERDICTS, Decision, decide_all, full_list
 from .grid import study
 from .selection import choose, compare, study_frame

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from . import paths
+from .. import paths
 from .config import ConfigError, VisionConfig
 from .frozen import features_bytes
 from .grid import Study

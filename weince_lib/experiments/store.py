@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .. import files
+from .. import files, paths
 from ..errors import WeinceError
-from . import paths
 from .provenance import provenance
 
 #: Raise it when the meaning of a record's fields changes: old records then no longer match.

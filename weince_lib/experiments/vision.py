@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .. import files
+from .. import files, paths
 from ..errors import checking_input
 from ..losses import AblationLoss, InfoNCELoss, WEINCELoss
 from ..vision import (
@@ -33,7 +33,7 @@ from ..vision import (
 from ..vision.checkpoints import snapshot_path
 from ..vision.datasets import content_of
 from ..vision.processes import World, current_world
-from . import paths, store
+from . import store
 from .config import VisionConfig, is_own, profile_defaults, profile_stamp
 from .fastest import StepForm, step_form
 from .loss_metrics import loss_metrics

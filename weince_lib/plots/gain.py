@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
 from .style import LOSS_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, style
+
+if TYPE_CHECKING:  # pandas takes a second to load, and only the types need it
+    import pandas as pd
 
 #: Colours of families of settings, their loss's own where one loss makes the family.
 FAMILY_COLOURS = {

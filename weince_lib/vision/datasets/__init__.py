@@ -1,6 +1,5 @@
 """Labelled image sets held in memory: the paper's, two that are always at hand, image folders."""
 
-from ...places import data_folder
 from .image_set import UNLABELLED, ImageSet
 from .inventory import LEAST_PER_CLASS, Finding, Holding, check, holdings
 from .loading import DATASETS, SPLITS, content_of, load, pretraining_split, splits, title
@@ -15,7 +14,6 @@ __all__ = [
     "ImageSet",
     "check",
     "content_of",
-    "data_folder",
     "holdings",
     "load",
     "pretraining_split",

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ...places import data_folder
+from ... import paths
 from .image_set import ImageSet
 
 CLASSES = (
@@ -61,13 +61,13 @@ def load(split: str, *, root: Path | str | None = None) -> ImageSet:
 
     Args:
         split: ``"train"`` or ``"test"``.
-        root: torchvision's root; by default see :func:`weince_lib.places.data_folder`.
+        root: torchvision's root; by default see :func:`weince_lib.paths.data`.
 
     Raises:
         FileNotFoundError: if the files are not there and cannot be downloaded.
         ValueError: for a file whose content is not the published one.
     """
-    home = Path(root).expanduser().resolve() if root else data_folder()
+    home = Path(root).expanduser().resolve() if root else paths.data()
     folder = place(home, split)
     if not all(find(folder, file) for file in FILES[split]):
         _download(home, split)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ...places import data_folder
+from ... import paths
 from . import fashion_mnist, tiny_imagenet
 from .image_set import ImageSet
 from .loading import DATASETS, PUBLISHED, load, splits, title
@@ -57,7 +57,7 @@ def holdings(root: Path | str | None = None) -> list[Holding]:
     """What is there of every named data set; no file is read and nothing downloaded.
 
     Args:
-        root: the data folder; by default see :func:`data_folder`.
+        root: the data folder; by default see :func:`weince_lib.paths.data`.
     """
     home = _home(root)
     found = []
@@ -76,8 +76,8 @@ def check(name: str, root: Path | str | None = None) -> list[Finding]:
 
     Args:
         name: one of :data:`DATASETS`, or ``imagefolder:PATH`` with a path.
-        root: the data folder; by default see :func:`data_folder`. Also what a relative PATH
-            starts from, by default the working directory.
+        root: the data folder; by default see :func:`weince_lib.paths.data`. Also what a relative
+            PATH starts from, by default the working directory.
 
     Returns:
         One finding for each file (named, with the expected hash if it is wrong or missing), then
@@ -105,7 +105,7 @@ def check(name: str, root: Path | str | None = None) -> list[Finding]:
 
 
 def _home(root: Path | str | None) -> Path:
-    return Path(root).expanduser().resolve() if root else data_folder()
+    return Path(root).expanduser().resolve() if root else paths.data()
 
 
 def _files(name: str, home: Path) -> tuple[str, list[_File]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from ...places import data_folder
+from ... import paths
 from . import (
     cifar,
     digit_pairs,
@@ -99,7 +99,7 @@ def load(
     if split not in splits(name):
         raise ValueError(f"unknown split {split!r}; known: {', '.join(splits(name))}")
     check_limit(limit)
-    home = Path(root).expanduser().resolve() if root else data_folder()
+    home = Path(root).expanduser().resolve() if root else paths.data()
     cache = home / "cache"
     if name.startswith(_FOLDER_PREFIX):
         folder = Path(root or ".") / Path(name.removeprefix(_FOLDER_PREFIX)).expanduser()
@@ -145,7 +145,7 @@ def content_of(name: str, split: str, *, root: Path | str | None = None, limit: 
         raise ValueError(f"unknown split {split!r}; known: {', '.join(splits(name))}")
     check_limit(limit)
     if name == "tiny-imagenet":
-        home = Path(root).expanduser().resolve() if root else data_folder()
+        home = Path(root).expanduser().resolve() if root else paths.data()
         return tiny_imagenet.content_of(PUBLISHED[name](), split, home, limit)
     if not name.startswith(_FOLDER_PREFIX):
         return ""
