@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from .. import paths
+from ..vision.datasets import Shape
 from .config import ConfigError, VisionConfig
 from .frozen import features_bytes
 from .grid import Study
-from .step_time import Measured, Shape, measure, random_images, shape_of
+from .step_time import Measured, measure, random_images, shape_of
 from .sweep import State, states
 from .text_config import TextConfig
 from .vision import build_model, snapshot_epochs

@@ -13,48 +13,16 @@ import torch
 
 from ..evaluation import RECALL_KS, knn_evaluate, linear_probe
 from ..vision import extract_features
-from ..vision.datasets import ImageSet, cifar10_jpeg
+from ..vision.datasets import DATA_SETS, ImageSet, Shape, cifar10_jpeg
 from .config import ConfigError, VisionConfig
 from .fastest import step_form
 from .sweep import execution
 from .timing import TrainingStep
 from .vision import build_model
 
-
-@dataclass(frozen=True)
-class Shape:
-    """The published size of a data set.
-
-    Attributes:
-        pretraining: images of contrastive training.
-        labelled: labelled training images, for probe and neighbours.
-        test: test images.
-        channels: of an image.
-        side: length in pixels.
-        classes: number of classes.
-    """
-
-    pretraining: int
-    labelled: int
-    test: int
-    channels: int
-    side: int
-    classes: int
-
-
 #: By data set. Known beforehand, so that a plan needs no data.
-SHAPES = {
-    "digits": Shape(1_352, 1_352, 445, 1, 8, 10),
-    # Twice as wide as high; a step on squares of the same number of pixels takes as long.
-    "digit-pairs": Shape(10_000, 10_000, 4_000, 1, 11, 100),
-    "fashion-mnist": Shape(60_000, 60_000, 10_000, 1, 28, 10),
-    cifar10_jpeg.NAME: Shape(50_000, 50_000, 10_000, 3, 32, 10),
-    "cifar10": Shape(50_000, 50_000, 10_000, 3, 32, 10),
-    "cifar100": Shape(50_000, 50_000, 10_000, 3, 32, 100),
-    "stl10": Shape(100_000, 5_000, 8_000, 3, 96, 10),
-    "imagenet32": Shape(1_281_167, 1_281_167, 50_000, 3, 32, 1_000),
-    "tiny-imagenet": Shape(100_000, 100_000, 10_000, 3, 64, 200),
-}
+SHAPES = {name: known.shape for name, known in DATA_SETS.items()}
+SHAPES[cifar10_jpeg.NAME] = SHAPES["cifar10"]
 #: A measurement doubles its batch up to the study's, or until a step takes so many seconds.
 STEP_LONG_ENOUGH = 2.0
 
