@@ -1,4 +1,4 @@
-"""The bare library needs torch, numpy and scipy and nothing else."""
+"""What importing loads: the bare library needs torch, numpy and scipy and nothing else."""
 
 from __future__ import annotations
 
@@ -62,6 +62,14 @@ def test_figures_load_no_library_of_records() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False
     )
     assert result.stdout.strip() == "set()", result.stderr
+
+
+def test_a_module_that_is_a_command_is_not_imported_before_it_runs() -> None:
+    command = ["-W", "error::RuntimeWarning", "-m", "weince_lib.experiments.sweep", "--help"]
+    result = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_what_experiments_offers_is_there_under_its_name() -> None:

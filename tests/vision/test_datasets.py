@@ -12,7 +12,22 @@ import torch
 from sklearn.datasets import load_digits
 from torchvision.datasets import FashionMNIST
 
-from weince_lib.vision.datasets import ImageSet, fashion_mnist, load
+from weince_lib.experiments import vision_config
+from weince_lib.experiments.step_time import SHAPES
+from weince_lib.vision import TwoViewAugment
+from weince_lib.vision.datasets import (
+    DATA_SETS,
+    DataSet,
+    ImageSet,
+    Shape,
+    augmentation,
+    content_of,
+    fashion_mnist,
+    holdings,
+    load,
+    splits,
+    title,
+)
 
 needs_debian_files = pytest.mark.skipif(
     not fashion_mnist.DEBIAN_FOLDER.is_dir(),
@@ -125,6 +140,23 @@ def test_unknown_names():
         load("digits", "train", image_size=32)
     with pytest.raises(ValueError, match=r"limit must be .* got -5"):
         load("digits", "train", limit=-5)
+
+
+def test_another_data_set_is_one_entry(monkeypatch):
+    """An entry is all that loading, training, listing and planning need."""
+    augment = TwoViewAugment(flip_probability=0.0)
+    shape = Shape(6, 6, 6, 1, 2, 3)
+    entry = DataSet("small things", shape, lambda split, home: small_set(), augment)
+    monkeypatch.setitem(DATA_SETS, "small", entry)
+    assert torch.equal(load("small", "train", limit=2).images, small_set().images[:2])
+    assert (title("small"), splits("small")) == ("small things", ("train", "test"))
+    assert augmentation("small") == augment
+    assert content_of("small", "train") == ""
+    assert [(h.title, h.state) for h in holdings() if h.name == "small"] == [
+        ("small things", "there")
+    ]
+    assert vision_config("quick", dataset="small").dataset == "small"
+    assert SHAPES["digits"] is DATA_SETS["digits"].shape
 
 
 # --- digits ---------------------------------------------------------------------------------------
