@@ -97,8 +97,13 @@ def test_study_that_was_not_run_leaves_the_claim_open():
     for name in ("cpu-fashion", "cpu-static"):
         ours = claim(rule(where={"study": name}))
         assert decide(ours, {"cpu": pd.DataFrame()}, REPORTED).verdict == "open"
+
+
+def test_a_study_decides_whatever_profile_is_asked_for():
     write("cpu-fashion", fashion())
-    assert decide(claim(rule()), {"quick": pd.DataFrame()}, REPORTED).verdict == "open"
+    for profile in ("quick", "cpu"):
+        verdict = decide(claim(rule()), {profile: pd.DataFrame()}, REPORTED).verdict
+        assert verdict == "holds here with limits"
 
 
 def test_table_of_a_study_outside_the_grid_is_read_by_its_own_names():

@@ -53,8 +53,7 @@ def slightly_noisy(dataset):
 
 @pytest.fixture(autouse=True)
 def easy_views(monkeypatch):
-    for module in ("link", "allocation"):
-        monkeypatch.setattr(f"weince_lib.experiments.{module}.augmentation", slightly_noisy)
+    monkeypatch.setattr("weince_lib.experiments.on_encoder.augmentation", slightly_noisy)
 
 
 def test_link_is_recorded_once_with_its_interval(tiny, small_link, monkeypatch):

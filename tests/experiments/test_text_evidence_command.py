@@ -77,8 +77,3 @@ def test_which_runs_are_measured(study):
     with pytest.raises(ConfigError, match="small has no seed 5; it has 1, 2"):
         sweep.evidence_runs(study, (1, 5))
     assert len(sweep.evidence_runs(grid.study("cpu-static"))) == 10
-
-
-def test_a_study_of_images_is_refused(capsys):
-    assert sweep.main(["evidence", "cpu-fashion"]) == 1
-    assert "cpu-fashion is of images" in capsys.readouterr().err

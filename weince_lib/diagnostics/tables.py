@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import MissingPackageError
 from .embedding_checks import columns_called
 
 #: What the first line of a CSV of labels says if it is a name, in lower case.
@@ -44,7 +45,7 @@ def need(package: str, path: Path) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError as error:
-        raise ImportError(
+        raise MissingPackageError(
             f"reading {path.name} needs {package}: pip install 'weince-lib[{_EXTRA[package]}]'"
         ) from error
 
