@@ -1,4 +1,4 @@
-"""The bare library needs torch, numpy and scipy and nothing else."""
+"""What importing loads: the bare library needs torch, numpy and scipy and nothing else."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import weince_lib
+from weince_lib import experiments, paths
 
 BLOCKED = (
     "torchvision",
@@ -53,3 +54,26 @@ def test_losses_work_without_the_optional_packages() -> None:
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == weince_lib.__version__
+
+
+def test_figures_load_no_library_of_records() -> None:
+    script = "import sys, weince_lib.plots; print({'pandas', 'pydantic'} & set(sys.modules))"
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert result.stdout.strip() == "set()", result.stderr
+
+
+def test_a_module_that_is_a_command_is_not_imported_before_it_runs() -> None:
+    command = ["-W", "error::RuntimeWarning", "-m", "weince_lib.experiments.sweep", "--help"]
+    result = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_what_experiments_offers_is_there_under_its_name() -> None:
+    for name in experiments.__all__:
+        assert getattr(experiments, name) is not None
+        assert name in dir(experiments)
+    assert experiments.provenance() and experiments.paths is paths

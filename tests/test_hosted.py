@@ -31,7 +31,8 @@ AFTER = """
 import json, sys
 from importlib import metadata
 import weince_lib
-from weince_lib.experiments import notebooks, paths, vision_config
+from weince_lib import paths
+from weince_lib.experiments import notebooks, vision_config
 print(json.dumps({
     "prefix": sys.prefix,
     "versions": {n: metadata.version(n) for n in ("torch", "numpy", "weince-lib", "timm")},

@@ -298,7 +298,7 @@ def unpack_data(archive: Path) -> None:
 
     Example: weince data unpack cifar10-imagefolder.tar.gz
     """
-    from .experiments import paths
+    from . import paths
     from .vision.datasets import cifar10_jpeg
 
     click.echo(cifar10_jpeg.unpack(archive, paths.data()))

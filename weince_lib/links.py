@@ -21,6 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_softmax
 
+from .checks import check_finite, check_positive
+
 Array = npt.NDArray[np.float64]
 
 
@@ -39,7 +41,7 @@ def gumbel_link(scores: npt.ArrayLike, temperature: float = 1.0) -> Array:
             that is not positive.
     """
     s = check_scores(scores)
-    return _log_probabilities(s / check_positive(temperature, "temperature"))
+    return _log_probabilities(s / check_positive("temperature", temperature))
 
 
 def frechet_link(scores: npt.ArrayLike, alpha: float) -> Array:
@@ -59,7 +61,7 @@ def frechet_link(scores: npt.ArrayLike, alpha: float) -> Array:
     s = check_scores(scores)
     if not (s > 0).all():
         raise ValueError(f"the Frechet link needs scores above 0, got {s.min():g}")
-    return _log_probabilities(check_positive(alpha, "alpha") * np.log(s))
+    return _log_probabilities(check_positive("alpha", alpha) * np.log(s))
 
 
 def weibull_link(scores: npt.ArrayLike, beta: float, endpoint: float = 1.0) -> Array:
@@ -79,7 +81,7 @@ def weibull_link(scores: npt.ArrayLike, beta: float, endpoint: float = 1.0) -> A
             endpoint, or a beta that is not positive.
     """
     q = shortfalls(scores, endpoint)
-    return _log_probabilities(-check_positive(beta, "beta") * np.log(q))
+    return _log_probabilities(-check_positive("beta", beta) * np.log(q))
 
 
 def blended_link(
@@ -105,8 +107,8 @@ def blended_link(
     if not ((lam >= 0) & (lam <= 1)).all():
         bad = lam[~((lam >= 0) & (lam <= 1))].flat[0]
         raise ValueError(f"weight must lie in [0, 1], got {bad:g}")
-    softmax = (1 - lam) * s / check_positive(temperature, "temperature")
-    return _log_probabilities(softmax - lam * check_positive(beta, "beta") * np.log(shortfalls(s)))
+    softmax = (1 - lam) * s / check_positive("temperature", temperature)
+    return _log_probabilities(softmax - lam * check_positive("beta", beta) * np.log(shortfalls(s)))
 
 
 def shortfalls(scores: npt.ArrayLike, endpoint: float = 1.0) -> Array:
@@ -120,8 +122,7 @@ def shortfalls(scores: npt.ArrayLike, endpoint: float = 1.0) -> Array:
         ValueError: as :func:`weibull_link` does.
     """
     s = check_scores(scores)
-    if not np.isfinite(endpoint):
-        raise ValueError(f"endpoint must be finite, got {endpoint}")
+    check_finite("endpoint", endpoint)
     if not (s < endpoint).all():
         raise ValueError(
             f"scores must lie below the endpoint {endpoint:g}, got {s.max():g}; "
@@ -145,17 +146,6 @@ def check_scores(scores: npt.ArrayLike) -> Array:
         bad = s[~np.isfinite(s)][0]
         raise ValueError(f"scores must be finite, got {bad}")
     return s
-
-
-def check_positive(value: float, name: str) -> float:
-    """A setting that must be positive and finite.
-
-    Raises:
-        ValueError: naming it.
-    """
-    if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be positive and finite, got {value}")
-    return float(value)
 
 
 def _log_probabilities(logits: Array) -> Array:

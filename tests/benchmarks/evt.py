@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import stats
 
-from weince_lib.evt import fit_endpoint, fit_gpd, fit_known_endpoint, fit_tail_quantile
+from weince_lib.evt import fit_endpoint, fit_gpd, fit_known_endpoint
 
 SHAPES = (-0.7, -0.39, 0.0, 0.3)
 BASELINE = "scipy genpareto.fit(floc=0)"
@@ -28,12 +28,10 @@ BASELINE = "scipy genpareto.fit(floc=0)"
 def contestants(excesses: np.ndarray) -> dict[str, Callable[[], object]]:
     """Every fit of one sample, by name."""
     end = 1.001 * float(excesses.max())
-    rare = 0.1 / excesses.size
     return {
         BASELINE: functools.partial(stats.genpareto.fit, excesses, floc=0),
         "fit_gpd, with interval": functools.partial(fit_gpd, excesses, threshold=0.0),
         "fit_endpoint, both intervals": functools.partial(fit_endpoint, excesses, threshold=0.0),
-        "fit_tail_quantile": functools.partial(fit_tail_quantile, excesses, rare, threshold=0.0),
         "fit_known_endpoint": functools.partial(
             fit_known_endpoint, excesses, endpoint=end, threshold=0.0
         ),

@@ -66,7 +66,7 @@ class Taken:
 
 def take(name: str, limit_mb: int = LIMIT_MB - SERVER_MB) -> Taken:
     """Execute a notebook in a limited process."""
-    from weince_lib.experiments import paths
+    from weince_lib import paths
 
     def encoders() -> int:
         return len(list(paths.runs().glob("vision/*/record.json")))

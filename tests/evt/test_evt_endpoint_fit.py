@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from weince_lib.evt import endpoint_test, fit_endpoint, fit_gpd, profile_curve
+from weince_lib.evt import endpoint_test, fit_endpoint, fit_gpd
 from weince_lib.evt.fixed_endpoint import likelihood_ratio
 from weince_lib.evt.largest_share import endpoint_at_share, share_quantile, share_survival
 
@@ -105,18 +105,6 @@ def test_other_units_and_origins():
         assert getattr(moved, name) == pytest.approx(expected, abs=1e-13), name
 
 
-@pytest.mark.parametrize("parameter", ["shape", "endpoint"])
-def test_profile_curve_ends_where_the_interval_does(parameter):
-    values = power_tail(-0.35, 300, np.random.default_rng(8))
-    curve = profile_curve(values, parameter, quantile=0.5)
-    assert (np.diff(curve.values) > 0).all()
-    assert -1e-2 < curve.relative.max() <= 1e-9
-    at_ends = np.interp([curve.low, curve.high], curve.values, curve.relative)
-    assert at_ends == pytest.approx([-curve.drop] * 2, abs=2e-2)
-    assert curve.values[np.argmax(curve.relative)] == pytest.approx(curve.estimate, rel=0.02)
-    assert curve.regime == "regular"
-
-
 # The test of a given endpoint ----------------------------------------------------------------
 
 
@@ -197,5 +185,3 @@ def test_wrong_endpoints_are_found(shape):
 def test_bad_input(values, settings, message):
     with pytest.raises(ValueError, match=message):
         endpoint_test(values, **settings)
-    with pytest.raises(ValueError, match="parameter must be 'shape' or 'endpoint', got 'scale'"):
-        profile_curve([0.1] * 30, "scale")

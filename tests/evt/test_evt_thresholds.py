@@ -1,4 +1,4 @@
-"""Quantiles, parameter stability and mean residual life against brute force and closed forms."""
+"""Parameter stability and mean residual life against brute force and closed forms."""
 
 import math
 
@@ -9,7 +9,6 @@ from scipy import optimize, stats
 from weince_lib.evt import (
     fit_gpd,
     fit_known_endpoint,
-    fit_tail_quantile,
     mean_residual_life,
     parameter_stability,
 )
@@ -36,45 +35,6 @@ def highest(y, scale_of, shapes):
         lost, bounds=(best - step, best + step), method="bounded", options={"xatol": 1e-9}
     )
     return -min(found.fun, lost(best))
-
-
-@pytest.mark.parametrize("shape", [-0.6, -0.25, 0.3])
-def test_quantile_and_interval_against_brute_force(shape):
-    y = 3.0 * excesses(shape, 120, seed=1)
-    values = np.concatenate([-np.ones(480), y])  # a fifth of the values exceed 0
-    level = fit_tail_quantile(values, 0.002, threshold=0.0)
-    fit = fit_gpd(values, threshold=0.0)
-    expected = stats.genpareto.isf(0.01, fit.shape, scale=fit.scale)
-    assert level.quantile == pytest.approx(expected, rel=1e-9)
-    assert (level.regime, level.exceedances) == (fit.regime, 120)
-    drop = stats.chi2.ppf(0.95, 1) / 2
-    shapes = np.arange(-0.9993, 1.5, 0.004)
-    assert level.low < level.quantile < level.high
-    for end in (level.low, level.high):
-        top = highest(y, lambda xi, end=end: end / stats.genpareto.isf(0.01, xi), shapes)
-        assert top == pytest.approx(fit.log_likelihood - drop, abs=1e-3)
-
-
-def test_quantile_of_an_exponential_tail_and_other_units():
-    values = np.random.default_rng(2).standard_exponential(5000)
-    level = fit_tail_quantile(values, 1e-4)
-    assert level.low < -math.log(1e-4) < level.high
-    moved = fit_tail_quantile(1e5 * values - 7, 1e-4)
-    for name in ("quantile", "low", "high"):
-        assert getattr(moved, name) == pytest.approx(1e5 * getattr(level, name) - 7, rel=1e-5)
-
-
-def test_quantile_without_a_maximum():
-    level = fit_tail_quantile(1 - np.random.default_rng(3).random(2000) ** 1.5, 1e-3)
-    assert level.regime == "unbounded"
-    assert all(math.isnan(x) for x in (level.quantile, level.low, level.high))
-    assert "order statistic" in level.note
-
-
-@pytest.mark.parametrize("probability", [0.0, 0.011, 1.0, math.nan])
-def test_bad_probability(probability):
-    with pytest.raises(ValueError, match=r"between 0 and the share 0\.0[01]\d* of values above"):
-        fit_tail_quantile(np.arange(2000.0) ** 0.5, probability)
 
 
 # Parameter stability -------------------------------------------------------------------------

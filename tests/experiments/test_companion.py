@@ -13,7 +13,6 @@ from weince_lib import files
 from weince_lib.experiments import companion, paths
 from weince_lib.experiments.grid import study
 from weince_lib.experiments.sweep import COLUMNS, table_path
-from weince_lib.experiments.vision_metrics import STANDARDISED
 
 typst = pytest.importorskip("typst", reason="make paper needs typst")
 

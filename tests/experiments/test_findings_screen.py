@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from weince_lib.experiments import findings, paths, retrained
+from weince_lib import paths
+from weince_lib.experiments import findings, retrained
 from weince_lib.experiments.collect import load_table
 from weince_lib.experiments.decide import word
 from weince_lib.experiments.grid import STUDIES, study

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from weince_lib.experiments import gpu_study, paths, store, vision_config
+from weince_lib import paths
+from weince_lib.experiments import gpu_study, store, vision_config
 from weince_lib.experiments.config import is_own
 from weince_lib.experiments.timing import StepTimes
 from weince_lib.vision import TrainingInterrupted, training

@@ -5,7 +5,8 @@ import itertools
 import pandas as pd
 import pytest
 
-from weince_lib.experiments import grid_cifar, paths, sweep
+from weince_lib import paths
+from weince_lib.experiments import grid_cifar, sweep
 from weince_lib.experiments.grid_cifar import CHOOSES, DECISION, LONG, SCREENING, chosen
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from weince_lib import paths
 from weince_lib.cli import main
-from weince_lib.experiments import lab, paths
+from weince_lib.experiments import lab
 from weince_lib.experiments.lab import LabError, free_port, lab_command
 from weince_lib.experiments.notebooks import NotebookError
 

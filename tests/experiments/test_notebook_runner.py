@@ -14,7 +14,8 @@ import nbformat
 import papermill
 import pytest
 
-from weince_lib.experiments import notebooks, paths
+from weince_lib import paths
+from weince_lib.experiments import notebooks
 from weince_lib.experiments.notebooks import NotebookError
 
 

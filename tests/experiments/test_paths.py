@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import weince_lib
-from weince_lib.experiments import paths
+from weince_lib import paths
 
 CHECKOUT = Path(weince_lib.__file__).resolve().parents[1]
 NAMED = {
@@ -26,8 +26,10 @@ def companion(tmp_path, monkeypatch):
     return home
 
 
-def test_root_is_the_checkout():
+def test_root_is_the_checkout(monkeypatch):
+    monkeypatch.delenv("WEINCE_DATA", raising=False)
     assert paths.root() == CHECKOUT
+    assert paths.data() == CHECKOUT / "data"
     assert paths.notebooks() == CHECKOUT / "notebooks"
     assert paths.reported() == CHECKOUT / "paper" / "reported"
 

@@ -18,8 +18,15 @@ from weince_lib.experiments import (
 )
 from weince_lib.experiments.frozen import features_bytes
 from weince_lib.experiments.grid import Study
-from weince_lib.experiments.plan import RECORD_BYTES, plan, run_bytes
-from weince_lib.experiments.step_time import SHAPES, Measured, expected_hours, measure, shape_of
+from weince_lib.experiments.plan import plan, run_bytes
+from weince_lib.experiments.step_time import (
+    RECORD_BYTES,
+    SHAPES,
+    Measured,
+    expected_hours,
+    measure,
+    shape_of,
+)
 from weince_lib.vision import build_simclr
 
 

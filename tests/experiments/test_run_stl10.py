@@ -12,7 +12,7 @@ from weince_lib.experiments import (
     vision,
     vision_config,
 )
-from weince_lib.vision import ImageSet, TwoViewAugment, augment
+from weince_lib.vision import ImageSet
 from weince_lib.vision.datasets import UNLABELLED
 
 SIZES = {"train": 80, "test": 40, "unlabeled": 70}
@@ -39,7 +39,6 @@ def loaded(monkeypatch):
         return small_stl10(split).limit(limit)
 
     monkeypatch.setattr(vision, "load", load)
-    monkeypatch.setitem(augment.AUGMENTATIONS, "stl10", TwoViewAugment())
     return asked
 
 

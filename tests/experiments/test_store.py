@@ -8,8 +8,8 @@ import time
 import pytest
 from sample_records import save_record
 
-from weince_lib import files
-from weince_lib.experiments import Metric, RecordError, paths, store
+from weince_lib import files, paths
+from weince_lib.experiments import Metric, RecordError, store
 
 CONFIG = {"loss": "infonce", "seed": 7, "tau": 0.5, "seeds": [1, 2], "tail": {"q": 0.2, "m": None}}
 

@@ -89,7 +89,7 @@ def test_an_interrupt_is_no_failure(small, monkeypatch, capsys):
     assert capsys.readouterr().err == "stopped; run again to continue\n"
     home = store.run_folder("vision", run.key)
     home.mkdir(parents=True)
-    (home / "checkpoint.pt").touch()
+    (home / "checkpoint.safetensors").touch()
     assert sweep.states(small)[0].stage == "begun"
 
 

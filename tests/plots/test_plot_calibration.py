@@ -11,11 +11,9 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
 
 from weince_lib import plots
 from weince_lib.diagnostics import GateShare
-from weince_lib.losses import TailMonitor
 
 LAWS = (("none", False), ("ends", True), ("ends too", True))
 SHARES = [
@@ -73,42 +71,3 @@ def test_rare_openings_are_not_called_none() -> None:
 def test_negatives_that_are_not_there() -> None:
     with pytest.raises(ValueError, match=r"no cells with \[64\] negatives"):
         plots.gate_calibration(SHARES, negatives=[62, 64])
-
-
-def history(*names: str) -> list[dict[str, float]]:
-    return [{name: i + 0.1 * k for k, name in enumerate(names)} for i in range(4)]
-
-
-def test_history_of_a_monitor() -> None:
-    rows = history("loss", *TailMonitor().names)
-    figure = plots.tail_history(rows, "weince-calibrated")
-    assert figure.axes[0].get_ylabel().startswith("λ")
-    drawn = {line.get_label(): list(line.get_ydata()) for line in figure.axes[0].lines}
-    assert drawn == {
-        "mean λ": [row["lam"] for row in rows],
-        "share with λ > ½": [row["corrected"] for row in rows],
-        "share with ΔAIC > m": [row["gate_open"] for row in rows],
-    }
-    colour = plots.LOSS_COLOURS["weince-calibrated"]
-    for axes, name in ((figure.axes[1], "beta"), (figure.axes[2], "rho")):
-        (line,) = axes.lines
-        assert list(line.get_ydata()) == [row[name] for row in rows]
-        assert to_hex(line.get_color()).upper() == colour
-        (band,) = axes.collections
-        y = band.get_paths()[0].vertices[:, 1]
-        assert (y.min(), y.max()) == (rows[0][f"{name}_q10"], rows[-1][f"{name}_q90"])
-        assert axes.get_xlabel() == "epoch"
-
-
-def test_history_from_before_the_quantiles() -> None:
-    rows = history("loss", "lam", "beta", "rho") + history("loss", *TailMonitor().names)
-    figure = plots.tail_history(rows)
-    assert [len(axes.lines) for axes in figure.axes] == [1, 1, 1]
-    assert not any(axes.collections for axes in figure.axes)
-    assert len(figure.axes[1].lines[0].get_ydata()) == 8
-
-
-@pytest.mark.parametrize("rows", [[], history("loss"), history("loss", "lam", "beta")])
-def test_history_without_evidence(rows: list[dict[str, float]]) -> None:
-    with pytest.raises(ValueError, match="without lam, beta and rho"):
-        plots.tail_history(rows)

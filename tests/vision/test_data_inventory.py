@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import weince_lib
-from weince_lib.vision.datasets import check, data_folder, fashion_mnist, holdings, load, loading
+from weince_lib.vision.datasets import check, fashion_mnist, holdings, load, loading
 
 CHECKOUT = Path(weince_lib.__file__).resolve().parents[1]
 
@@ -26,21 +26,6 @@ def own_home(monkeypatch, tmp_path):
     monkeypatch.setattr("torchvision.datasets.mnist.download_and_extract_archive", refuse)
     monkeypatch.setattr(fashion_mnist, "DEBIAN_FOLDER", tmp_path / "debian")
     monkeypatch.setenv("WEINCE_DATA", str(tmp_path))
-
-
-def test_data_folder_is_below_the_project_root_wherever_one_works(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("WEINCE_DATA")
-    monkeypatch.delenv("WEINCE_HOME", raising=False)
-    assert data_folder() == CHECKOUT / "data"
-    monkeypatch.setenv("WEINCE_HOME", str(tmp_path / "companion"))
-    assert data_folder() == tmp_path / "companion" / "data"
-    monkeypatch.setenv("WEINCE_DATA", "sets")
-    assert data_folder() == tmp_path / "companion" / "sets"
-    monkeypatch.setenv("WEINCE_DATA", str(tmp_path / "elsewhere"))
-    assert data_folder() == tmp_path / "elsewhere"
-    monkeypatch.setenv("WEINCE_DATA", "~/sets")
-    assert data_folder() == Path("~/sets").expanduser()
 
 
 def states():
@@ -84,7 +69,7 @@ def test_whole_sets_are_found_whole(monkeypatch, tmp_path):
         "test: 50 images of 3x96x96, 10 classes of 5",
         "unlabeled: 7 images of 3x96x96, unlabelled",
     ]
-    md5 = loading.PUBLISHED["stl10"]().md5["test_X.bin"]
+    md5 = loading.DATA_SETS["stl10"].published().md5["test_X.bin"]
     assert f"{tmp_path / 'stl10_binary' / 'test_X.bin'}: MD5 {md5}" in [f.text for f in findings]
     digits = check("digits")
     assert [finding.text for finding in digits] == [
@@ -112,7 +97,7 @@ def test_every_bad_file_is_named_with_the_expected_hash(monkeypatch, tmp_path):
     (folder / "data_batch_3").unlink()
     (folder / "test_batch").write_bytes(b"damaged")
     bad = [finding.text for finding in check("cifar10") if not finding.ok]
-    md5 = loading.PUBLISHED["cifar10"]().md5
+    md5 = loading.DATA_SETS["cifar10"].published().md5
     assert len(bad) == 2
     assert bad[0] == f"{folder / 'data_batch_3'} is missing (expected MD5 {md5['data_batch_3']})"
     assert str(folder / "test_batch") in bad[1]

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import re
 import struct
 from pathlib import Path
 from urllib.error import URLError
@@ -13,7 +12,22 @@ import torch
 from sklearn.datasets import load_digits
 from torchvision.datasets import FashionMNIST
 
-from weince_lib.vision.datasets import ImageSet, fashion_mnist, load
+from weince_lib.experiments import vision_config
+from weince_lib.experiments.step_time import SHAPES
+from weince_lib.vision import TwoViewAugment
+from weince_lib.vision.datasets import (
+    DATA_SETS,
+    DataSet,
+    ImageSet,
+    Shape,
+    augmentation,
+    content_of,
+    fashion_mnist,
+    holdings,
+    load,
+    splits,
+    title,
+)
 
 needs_debian_files = pytest.mark.skipif(
     not fashion_mnist.DEBIAN_FOLDER.is_dir(),
@@ -128,6 +142,23 @@ def test_unknown_names():
         load("digits", "train", limit=-5)
 
 
+def test_another_data_set_is_one_entry(monkeypatch):
+    """An entry is all that loading, training, listing and planning need."""
+    augment = TwoViewAugment(flip_probability=0.0)
+    shape = Shape(6, 6, 6, 1, 2, 3)
+    entry = DataSet("small things", shape, lambda split, home: small_set(), augment)
+    monkeypatch.setitem(DATA_SETS, "small", entry)
+    assert torch.equal(load("small", "train", limit=2).images, small_set().images[:2])
+    assert (title("small"), splits("small")) == ("small things", ("train", "test"))
+    assert augmentation("small") == augment
+    assert content_of("small", "train") == ""
+    assert [(h.title, h.state) for h in holdings() if h.name == "small"] == [
+        ("small things", "there")
+    ]
+    assert vision_config("quick", dataset="small").dataset == "small"
+    assert SHAPES["digits"] is DATA_SETS["digits"].shape
+
+
 # --- digits ---------------------------------------------------------------------------------------
 
 
@@ -213,13 +244,6 @@ def assert_holds(images, arrays, split):
     assert np.array_equal(images.labels.numpy(), arrays[label_file])
 
 
-@pytest.mark.parametrize("compress", [False, True])
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_read_folder_reads_idx_files(tmp_path, split, compress):
-    arrays = write_idx_folder(tmp_path, compress)
-    assert_holds(fashion_mnist.read_folder(tmp_path, split, sha256=None), arrays, split)
-
-
 @pytest.mark.parametrize("place", ["debian", "root", "raw", "environment", "project root"])
 def test_fashion_mnist_is_found(no_published_files, monkeypatch, tmp_path, place):
     folder, root = {
@@ -290,41 +314,22 @@ def test_a_bad_debian_file_names_the_package(no_published_files, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda c: gzip.compress(c)[:-20], "is truncated or not a gzip file"),
-        (lambda c: c, "is truncated or not a gzip file"),
-        (lambda c: gzip.compress(b""), "starts with nothing, expected 00000803"),
-        (lambda c: gzip.compress(b"\0\0\x08\x01" + c[4:]), "starts with 00000801"),
-        (lambda c: gzip.compress(c[:4]), "has 4 bytes, but its header announces 16"),
-        (lambda c: gzip.compress(c[:-1]), r"3935 bytes, .* announces 3936 \(shape \(5, 28, 28\)\)"),
-    ],
-    ids=["cut gzip", "no gzip", "empty", "labels", "header only", "cut content"],
+    "damage", [lambda c: gzip.compress(c)[:-20], lambda c: c], ids=["cut gzip", "no gzip"]
 )
-def test_damaged_idx_files(tmp_path, damage, message):
-    arrays = write_idx_folder(tmp_path, compress=True)
-    path = tmp_path / "train-images-idx3-ubyte.gz"
+def test_damaged_files(no_published_files, tmp_path, damage):
+    arrays = write_idx_folder(tmp_path / "data", compress=True)
+    path = tmp_path / "data" / "train-images-idx3-ubyte.gz"
     path.write_bytes(damage(idx(arrays["train-images-idx3-ubyte"])))
-    with pytest.raises(ValueError, match=message) as error:
-        fashion_mnist.read_folder(tmp_path, "train", sha256=None)
+    with pytest.raises(ValueError, match="is truncated or not a gzip file") as error:
+        load("fashion-mnist", "train")
     assert str(path) in str(error.value)
-
-
-def test_missing_file_and_unequal_counts(tmp_path):
-    write_idx_folder(tmp_path)
-    (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(idx(np.zeros(4, dtype=np.uint8)))
-    with pytest.raises(ValueError, match=r"5 images but t10k-labels-idx1-ubyte has 4 labels"):
-        fashion_mnist.read_folder(tmp_path, "test", sha256=None)
-    (tmp_path / "t10k-images-idx3-ubyte").unlink()
-    with pytest.raises(FileNotFoundError, match=re.escape("t10k-images-idx3-ubyte[.gz]")):
-        fashion_mnist.read_folder(tmp_path, "test", sha256=None)
 
 
 @needs_debian_files
 @pytest.mark.parametrize(("split", "per_class"), [("train", 6000), ("test", 1000)])
 def test_the_published_files(split, per_class):
-    # read_folder checks the hashes; the published counts are 6,000 and 1,000 of each class.
-    images = fashion_mnist.read_folder(fashion_mnist.DEBIAN_FOLDER, split)
+    # Hashes are checked on loading; the published counts are 6,000 and 1,000 of each class.
+    images = load("fashion-mnist", split)
     assert images.images.shape == (10 * per_class, 1, 28, 28)
     assert images.labels.bincount().tolist() == [per_class] * 10
     assert images.classes == tuple(FashionMNIST.classes)

@@ -14,7 +14,7 @@ from weince_lib.vision.datasets import load, loading
 
 
 def spec(name):
-    return loading.PUBLISHED[name]()
+    return loading.DATA_SETS[name].published()
 
 
 @pytest.fixture

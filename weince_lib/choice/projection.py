@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm
 
+from ..checks import check_finite
 from .quasi_mle import Covariance, is_sandwich, normal_quantile
 from .winner_sums import FloatArray, WinnerSums, check_candidates, maximise
 
@@ -81,8 +82,7 @@ def link_probabilities(
     Raises:
         ValueError: for a slope that is not finite, and as :func:`.fit_counts`.
     """
-    if not math.isfinite(slope):
-        raise ValueError(f"slope must be finite, got {slope}")
+    check_finite("slope", slope)
     T, candidate = check_candidates(coordinate, mask)
     logits = np.where(candidate, slope * T, -np.inf)
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))

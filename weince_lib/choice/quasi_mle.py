@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm
 
+from ..checks import check_fraction
 from .winner_sums import BoolArray, FloatArray, WinnerSums, check_candidates, maximise
 
 Covariance = Literal["sandwich", "naive"]
@@ -211,8 +212,7 @@ def _fit(sums: WinnerSums, leading: tuple[int, ...]) -> QuasiMLE:
 
 def normal_quantile(confidence: float) -> float:
     """Half width of a two-sided normal interval, in standard errors."""
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
+    check_fraction("confidence", confidence)
     return float(norm.ppf(0.5 + confidence / 2.0))
 
 

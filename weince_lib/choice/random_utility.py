@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from ..checks import check_finite
 from ..links import check_scores
 from .likelihood import Array, Integers
 from .sampling import block_sizes
@@ -153,8 +154,7 @@ def shortfall_model(
     Raises:
         ValueError: as :func:`translation_model` does, and for a q or a noise below 0.
     """
-    if not np.isfinite(endpoint):
-        raise ValueError(f"endpoint must be finite, got {endpoint}")
+    check_finite("endpoint", endpoint)
     return _model("weibull", -_log_of(shortfall, "shortfall"), noise, counts, endpoint)
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from ..links import check_positive, check_scores
+from ..checks import check_at_least, check_positive
+from ..links import check_scores
 from .likelihood import Array, Integers
 
 #: Utilities held in memory at a time.
@@ -67,8 +68,7 @@ def block_sizes(repetitions: int, candidates: int) -> Iterator[int]:
     Raises:
         ValueError: for fewer than one repetition.
     """
-    if repetitions < 1:
-        raise ValueError(f"repetitions must be at least 1, got {repetitions}")
+    check_at_least("repetitions", repetitions, 1)
     most = max(1, BLOCK // candidates)
     for start in range(0, repetitions, most):
         yield min(most, repetitions - start)
@@ -80,7 +80,7 @@ def _utilities(
     s = check_scores(scores)
     if s.ndim != 1:
         raise ValueError(f"scores must have shape (candidates,), got {s.shape}")
-    location = s / check_positive(temperature, "temperature")
+    location = s / check_positive("temperature", temperature)
     rng = np.random.default_rng(seed)
     for size in block_sizes(repetitions, s.size):
         # Not -log(-log(u)) by hand: u = 0 would give log(0); numpy draws such a u again.

@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.signal import fftconvolve
 
+from ..checks import check_at_least
+
 #: Below this a probability is rounding of the Fourier transform and is set to 0.
 _ROUNDING = 1e-16
 
@@ -39,8 +41,7 @@ def lattice_sum_law(
         raise ValueError("steps must be distinct, with one probability each")
     if not (p >= 0).all() or abs(p.sum() - 1.0) > 1e-12:
         raise ValueError(f"probabilities must be >= 0 and sum to 1, got sum {p.sum()}")
-    if size < 1:
-        raise ValueError(f"size must be at least 1, got {size}")
+    check_at_least("size", size, 1)
     power = np.zeros(int(step.max()) + 1)
     power[step] = p
     law = np.ones(1)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ..checks import check_at_least
 from ..losses.similarity import check_pairs, two_view_scores
 
 Augment = Callable[[Tensor, torch.Generator], tuple[Tensor, Tensor]]
@@ -61,8 +62,7 @@ def two_view_bank(
             or the model gives embeddings that
             are zero or not finite (the row is named).
     """
-    if batches < 1:
-        raise ValueError(f"batches must be at least 1, got {batches}")
+    check_at_least("batches", batches, 1)
     if len(images) < batch_size:
         raise ValueError(f"{len(images)} images make no batch of {batch_size}; lower batch_size")
     if disjoint and len(images) < batches * batch_size:

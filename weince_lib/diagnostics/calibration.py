@@ -41,6 +41,7 @@ import torch
 from scipy import interpolate, special
 from torch import Tensor
 
+from ..checks import check_at_least
 from ..losses.evidence import TailSettings, read_tail
 from ..losses.presets import PRESETS
 
@@ -270,8 +271,7 @@ def gate_shares(
     Raises:
         ValueError: if ``anchors`` or a tail size is below 1, or no tail fits the negatives.
     """
-    if anchors < 1:
-        raise ValueError(f"anchors must be at least 1, got {anchors}")
+    check_at_least("anchors", anchors, 1)
     cells: dict[tuple[int, int], list[GateShare]] = {}
     for j, n in enumerate(negatives):
         wanted = tails(n) if callable(tails) else tails

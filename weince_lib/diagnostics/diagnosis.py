@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..checks import check_positive
 from ..losses.evidence import has_spread, read_tail
 from ..losses.presets import PRESETS
 from .batch_correction import Correction, corrections
@@ -187,8 +188,7 @@ def diagnose(
             f"{len(z)} rows are too few for a tail: at least {LEAST_ROWS} are needed "
             f"({LEAST_ROWS * (LEAST_ROWS - 1) // 2:,} pairs), and hundreds for a narrow interval"
         )
-    if not 0.0 < temperature < math.inf:
-        raise ValueError(f"temperature must be positive and finite, got {temperature}")
+    check_positive("temperature", temperature)
     if batch_size < 4:
         raise ValueError(f"batch_size must be at least 4 pairs, got {batch_size}")
     notes = list(read.notes)

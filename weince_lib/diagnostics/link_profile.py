@@ -16,7 +16,7 @@ import numpy as np
 from scipy import optimize
 from scipy.stats import chi2
 
-from ..evt.exceedances import check_confidence
+from ..checks import check_fraction
 from .choice_bank import Array, ChoiceBank
 from .link_fit import FLOOR, Coordinate, Design, LinkFit, fit_link, power_coordinate
 
@@ -187,7 +187,7 @@ def _interval(
     confidence: float,
 ) -> tuple[float, float]:
     """Where the deviance reaches the quantile of chi2_1 on either side of its minimum."""
-    check_confidence(confidence)
+    check_fraction("confidence", confidence)
     limit = float(chi2.ppf(confidence, df=1))
     ends = []
     for bound in bounds:

@@ -15,6 +15,8 @@ from typing import TypeVar
 import numpy as np
 from scipy import stats
 
+from ..checks import check_fraction
+
 Configuration = TypeVar("Configuration", bound=Hashable)
 
 
@@ -73,8 +75,7 @@ def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
         ValueError: for no values, a value that is not finite, or a confidence outside (0, 1).
     """
     data = _finite(values, "values")
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
+    check_fraction("confidence", confidence)
     mean, n = float(data.mean()), len(data)
     if n == 1:
         return Interval(mean, math.nan, math.nan, n)

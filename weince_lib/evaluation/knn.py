@@ -11,6 +11,7 @@ from torch import Tensor
 from weince_lib.losses.arguments import check_temperature
 from weince_lib.losses.similarity import ZERO_NORM, check_embeddings
 
+from ..checks import check_at_least
 from .checks import check_labelled_features, full_precision
 
 #: The k of R@k in the paper's Tables 3 and 7.
@@ -111,7 +112,6 @@ def _check(
         raise ValueError(f"bank is on {bank.device} and queries on {queries.device}")
     if not ks or min(ks) < 1 or len(set(ks)) != len(ks):
         raise ValueError(f"ks must be different positive integers, got {tuple(ks)}")
-    if neighbours < 1:
-        raise ValueError(f"neighbours must be at least 1, got {neighbours}")
+    check_at_least("neighbours", neighbours, 1)
     if block is not None and block < 1:
         raise ValueError(f"block must be at least 1, got {block}")

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from scipy import stats
 
+from ..checks import check_at_least
 from .block_model import critical
 
 #: The probability with which an effect should be seen for a design to count as able to see it.
@@ -101,8 +102,7 @@ def seeds_to_tell(
         ValueError: for fewer than two settings or a power outside [0.5, 1).
     """
     _check_power(power)
-    if settings < 2:
-        raise ValueError(f"settings must be at least 2, got {settings}")
+    check_at_least("settings", settings, 2)
     if not (effect > 0 and deviation > 0):
         return None
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..checks import check_positive
 from .checks import check_labelled_features, full_precision
 
 #: The paper's probe seeds.
@@ -88,8 +89,7 @@ def linear_probe(
     for name, value in (("epochs", epochs), ("batch_size", batch_size)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
-    if not 0.0 < learning_rate < float("inf"):
-        raise ValueError(f"learning_rate must be positive and finite, got {learning_rate}")
+    check_positive("learning_rate", learning_rate)
     weight, bias = train_layers(
         full_precision(train_features.detach()),
         train_labels.long(),

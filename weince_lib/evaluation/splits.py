@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..checks import check_fraction
 from .checks import check_labels
 
 
@@ -44,8 +45,7 @@ def stratified_split(labels: Tensor, *, seed: int, fraction: float = 0.2) -> Spl
             small to give validation a row.
     """
     check_labels(labels)
-    if not 0.0 < fraction < 1.0:
-        raise ValueError(f"fraction must lie in (0, 1), got {fraction}")
+    check_fraction("fraction", fraction)
     generator = torch.Generator().manual_seed(seed)
     labels = labels.detach().cpu()
     train, validation = [], []

@@ -6,7 +6,6 @@ variables that are not identically distributed.
 
 from . import families, non_identical
 from .clusters import ClusterInterval, cluster_interval
-from .curves import ProfileCurve, profile_curve
 from .domains import Family
 from .endpoint import KnownEndpointFit, fit_known_endpoint, sphere_shape, sphere_tail_index
 from .estimated_endpoint import EndpointFit, fit_endpoint
@@ -23,14 +22,10 @@ from .gev import (
     max_stable_constants,
     shape_of_type,
 )
-from .gev_fit import GEVFit, fit_gev
-from .goodness import GoodnessOfFit, goodness_of_fit
 from .gpd import GPDFit, fit_gpd
-from .hill import HillFit, fit_hill
 from .non_identical import RankedCandidates, ScoredUtilities
 from .profile import GPDProfile
 from .sphere import intrinsic_dimension, nearest_tail_index, shape_above
-from .tail_quantile import TailQuantile, fit_tail_quantile
 from .thresholds import MeanExcess, StabilityPoint, mean_residual_life, parameter_stability
 
 __all__ = [
@@ -38,18 +33,13 @@ __all__ = [
     "EndpointFit",
     "EndpointTest",
     "Family",
-    "GEVFit",
     "GPDFit",
     "GPDProfile",
-    "GoodnessOfFit",
-    "HillFit",
     "KnownEndpointFit",
     "MeanExcess",
-    "ProfileCurve",
     "RankedCandidates",
     "ScoredUtilities",
     "StabilityPoint",
-    "TailQuantile",
     "canonical_tail",
     "check_values",
     "cluster_interval",
@@ -57,15 +47,11 @@ __all__ = [
     "endpoint_test",
     "families",
     "fit_endpoint",
-    "fit_gev",
     "fit_gpd",
-    "fit_hill",
     "fit_known_endpoint",
-    "fit_tail_quantile",
     "gev_cdf",
     "gev_density",
     "gev_quantile",
-    "goodness_of_fit",
     "intrinsic_dimension",
     "match_types",
     "max_stability_gap",
@@ -74,7 +60,6 @@ __all__ = [
     "nearest_tail_index",
     "non_identical",
     "parameter_stability",
-    "profile_curve",
     "select_exceedances",
     "select_threshold",
     "shape_above",

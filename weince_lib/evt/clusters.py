@@ -27,7 +27,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import t as student
 
-from .exceedances import FloatArray, check_confidence, check_values
+from ..checks import check_fraction
+from .exceedances import FloatArray, check_values
 
 Statistic = Callable[[FloatArray], float]
 ClusterMethod = Literal["jackknife", "bootstrap"]
@@ -101,7 +102,7 @@ def cluster_interval(
             labels), a statistic that is not finite (it says which cluster was left out), and
             settings outside their range.
     """
-    check_confidence(confidence)
+    check_fraction("confidence", confidence)
     array = check_values(values)
     labels = check_clusters(clusters, array.size)
     names, codes = np.unique(labels, return_inverse=True)

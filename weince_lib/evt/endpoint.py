@@ -12,7 +12,6 @@ has no maximum. It is biased if the endpoint is wrong or the tail not yet a powe
 
 from __future__ import annotations
 
-import math
 import operator
 from dataclasses import dataclass
 
@@ -20,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaincinv
 
+from ..checks import check_finite, check_fraction, check_positive
 from .exceedances import (
     FloatArray,
-    check_confidence,
     check_values,
     select_exceedances,
     select_threshold,
@@ -96,7 +95,7 @@ def fit_known_endpoint(
             endpoint by more than ``floor``, fewer than 10 exceedances, a threshold not below the
             endpoint, and settings outside their range.
     """
-    check_confidence(confidence)
+    check_fraction("confidence", confidence)
     array, u, shortfall = select_shortfalls(values, endpoint, threshold, quantile, floor)
     floored = int(np.count_nonzero(shortfall < floor))
     log_ratio = np.log((endpoint - u) / np.maximum(shortfall, floor))
@@ -185,10 +184,8 @@ def select_shortfalls(
     Raises:
         ValueError: as :func:`fit_known_endpoint`.
     """
-    if not math.isfinite(endpoint):
-        raise ValueError(f"endpoint must be finite, got {endpoint}")
-    if not 0.0 < floor < math.inf:
-        raise ValueError(f"floor must be positive and finite, got {floor}")
+    check_finite("endpoint", endpoint)
+    check_positive("floor", floor)
     array = check_values(values)
     above = array > endpoint + floor
     if above.any():

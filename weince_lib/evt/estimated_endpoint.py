@@ -21,8 +21,8 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.stats import chi2
 
+from ..checks import check_fraction
 from .exceedances import (
-    check_confidence,
     check_values,
     select_exceedances,
     select_threshold,
@@ -123,7 +123,7 @@ def fit_endpoint(
     Raises:
         ValueError: as :func:`weince_lib.evt.fit_gpd`.
     """
-    check_confidence(confidence)
+    check_fraction("confidence", confidence)
     array = check_values(values)
     u = select_threshold(array, threshold, quantile)
     excesses = select_exceedances(array, u) - u

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import numpy.typing as npt
+
+from ..checks import check_finite, check_fraction
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -42,12 +42,6 @@ def check_values(values: npt.ArrayLike, name: str = "values") -> FloatArray:
     return array
 
 
-def check_confidence(confidence: float) -> None:
-    """Raise ``ValueError`` unless ``confidence`` lies strictly between 0 and 1."""
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
-
-
 def select_threshold(values: FloatArray, threshold: float | None, quantile: float) -> float:
     """The given threshold, or the order statistic at ``quantile``.
 
@@ -64,11 +58,9 @@ def select_threshold(values: FloatArray, threshold: float | None, quantile: floa
         ValueError: for a threshold that is not finite or a quantile outside (0, 1).
     """
     if threshold is not None:
-        if not math.isfinite(threshold):
-            raise ValueError(f"threshold must be finite, got {threshold}")
+        check_finite("threshold", threshold)
         return float(threshold)
-    if not 0.0 < quantile < 1.0:
-        raise ValueError(f"quantile must lie in (0, 1), got {quantile}")
+    check_fraction("quantile", quantile)
     return float(np.quantile(values, quantile, method="lower"))
 
 

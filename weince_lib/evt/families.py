@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scipy import stats
 from scipy.optimize import brentq
 
+from ..checks import check_positive
 from .domains import Family
 from .endpoint import sphere_shape
 from .exceedances import FloatArray
@@ -40,19 +41,19 @@ def normal() -> Family:
 
 def pareto(alpha: float = 2.0) -> Family:
     """Pareto with survival x^(-alpha) beyond 1; xi = 1 / alpha."""
-    _check_positive("alpha", alpha)
+    check_positive("alpha", alpha)
     return Family(f"Pareto, α = {alpha:g}", 1.0 / alpha, stats.pareto(alpha))
 
 
 def frechet(alpha: float = 2.0) -> Family:
     """Frechet, exp(-x^(-alpha)); the max-stable law with xi = 1 / alpha."""
-    _check_positive("alpha", alpha)
+    check_positive("alpha", alpha)
     return Family(f"Fréchet, α = {alpha:g}", 1.0 / alpha, stats.invweibull(alpha))
 
 
 def student_t(degrees: float = 3.0) -> Family:
     """Student's t, Cauchy at one degree of freedom; xi = 1 / degrees, rate min(1, 2 / degrees)."""
-    _check_positive("degrees", degrees)
+    check_positive("degrees", degrees)
     name = "Cauchy" if degrees == 1.0 else f"Student t, ν = {degrees:g}"
     law = stats.cauchy() if degrees == 1.0 else stats.t(degrees)
     return Family(name, 1.0 / degrees, law, rate=min(1.0, 2.0 / degrees))
@@ -68,8 +69,8 @@ def beta(a: float = 2.0, b: float = 3.0) -> Family:
 
     The rate is min(1, 1 / b), and 1 for a = 1, whose tail is an exact power.
     """
-    _check_positive("a", a)
-    _check_positive("b", b)
+    check_positive("a", a)
+    check_positive("b", b)
     rate = 1.0 if a == 1.0 else min(1.0, 1.0 / b)
     # The shortfall 1 - X of a Beta(a, b) variable is Beta(b, a).
     return Family(f"Beta({a:g}, {b:g})", -1.0 / b, stats.beta(b, a), endpoint=1.0, rate=rate)
@@ -77,7 +78,7 @@ def beta(a: float = 2.0, b: float = 3.0) -> Family:
 
 def weibull_shortfall(index: float = 2.0) -> Family:
     """X = -W with P(W > w) = exp(-w^beta); the max-stable law with xi = -1 / beta."""
-    _check_positive("index", index)
+    check_positive("index", index)
     law = stats.weibull_min(index)
     return Family(f"Weibull shortfall, β = {index:g}", -1.0 / index, law, endpoint=0.0)
 
@@ -157,8 +158,3 @@ class _OscillatingTail:
             return float(np.exp(root))
 
         return np.asarray(np.vectorize(level, otypes=[np.float64])(np.log(p)))
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not 0.0 < value < float("inf"):
-        raise ValueError(f"{name} must be positive and finite, got {value}")

@@ -17,6 +17,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from ..checks import check_finite, check_positive
 from .exceedances import FloatArray
 
 #: A quantile function: levels in (0, 1) to values, elementwise.
@@ -40,7 +41,7 @@ def canonical_tail(x: npt.ArrayLike, shape: float) -> FloatArray:
     Raises:
         ValueError: for a shape that is not finite.
     """
-    _check_shape(shape)
+    check_finite("shape", shape)
     x = np.asarray(x, dtype=np.float64)
     with np.errstate(divide="ignore", over="ignore"):
         if shape == 0.0:
@@ -87,7 +88,7 @@ def gev_quantile(p: npt.ArrayLike, shape: float) -> FloatArray:
     Raises:
         ValueError: for levels outside (0, 1) or a shape that is not finite.
     """
-    _check_shape(shape)
+    check_finite("shape", shape)
     p = check_levels(p)
     log_psi = np.log(-np.log(p))
     return np.asarray(-log_psi if shape == 0.0 else np.expm1(-shape * log_psi) / shape)
@@ -110,9 +111,8 @@ def max_stable_constants(copies: float, shape: float) -> tuple[float, float]:
     Raises:
         ValueError: for copies that are not positive and finite, or a shape that is not finite.
     """
-    _check_shape(shape)
-    if not 0.0 < copies < math.inf:
-        raise ValueError(f"copies must be positive and finite, got {copies}")
+    check_finite("shape", shape)
+    check_positive("copies", copies)
     log_alpha = shape * math.log(copies)
     beta = math.log(copies) if shape == 0.0 else math.expm1(log_alpha) / shape
     return math.exp(log_alpha), beta
@@ -192,15 +192,9 @@ def shape_of_type(quantile: Quantile, ratio: float = 4.0, top: float = 1.0) -> f
     """
     if not 1.0 < ratio < math.inf:
         raise ValueError(f"ratio must be above 1, got {ratio}")
-    if not 0.0 < top < math.inf:
-        raise ValueError(f"top must be positive and finite, got {top}")
+    check_positive("top", top)
     q = quantile(np.exp(-(top * ratio ** -np.arange(3.0))))
     return math.log(float((q[2] - q[1]) / (q[1] - q[0]))) / math.log(ratio)
-
-
-def _check_shape(shape: float) -> None:
-    if not math.isfinite(shape):
-        raise ValueError(f"shape must be finite, got {shape}")
 
 
 def check_levels(p: npt.ArrayLike) -> FloatArray:

@@ -19,7 +19,8 @@ from typing import Literal
 import numpy.typing as npt
 from scipy.stats import chi2
 
-from .exceedances import check_confidence, check_values, select_exceedances, select_threshold
+from ..checks import check_fraction
+from .exceedances import check_values, select_exceedances, select_threshold
 from .profile import GPDProfile
 
 Regime = Literal["regular", "irregular", "unbounded"]
@@ -124,7 +125,7 @@ def fit_gpd(
         ValueError: for values that are not a vector of finite real numbers, fewer than 10
             exceedances, exceedances that are all equal, and settings outside their range.
     """
-    check_confidence(confidence)
+    check_fraction("confidence", confidence)
     array = check_values(values)
     u = select_threshold(array, threshold, quantile)
     profile = GPDProfile(select_exceedances(array, u) - u)

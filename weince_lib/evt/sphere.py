@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.integrate import quad
 
+from ..checks import check_fraction
 from .domains import Family
 from .exceedances import FloatArray
 
@@ -77,8 +78,7 @@ def shape_above(family: Family, quantile: float) -> float:
     """
     if not family.bounded:
         raise ValueError(f"{family.name} has no endpoint to know")
-    if not 0.0 < quantile < 1.0:
-        raise ValueError(f"quantile must lie in (0, 1), got {quantile}")
+    check_fraction("quantile", quantile)
     top = -float(family.exceedance_level(1.0 - quantile))
     # With t = e^-v the integral is that of the conditional distribution function over v > 0.
     value, _ = quad(

@@ -4,9 +4,9 @@ Write the log-likelihood in theta = xi / sigma and sigma,
 
     l / n = -log sigma - L(theta) - L(theta) / (theta sigma),    L(theta) = mean log(1 + theta y),
 
-with L(theta) / theta = mean y at theta = 0. A quantile or a modified scale, held at a value, leaves
-a curve of parameters, so its profile is a maximum over one coordinate of that curve. L is computed
-once on a grid, which finds the hill; the maximum itself is taken with L exact.
+with L(theta) / theta = mean y at theta = 0. A modified scale, held at a value, leaves a curve of
+parameters, so its profile is a maximum over the shapes on that curve. L is computed once on a grid,
+which finds the hill; the maximum itself is taken with L exact.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .exceedances import FloatArray
 from .profile import GPDProfile, ProfilePoint
 
 #: (theta, sigma) along the curve on which the function has a given value, elementwise in the
-#: coordinate; in units of the largest excess. sigma is nan or negative where there is no such law.
+#: shape; in units of the largest excess. sigma is nan or negative where there is no such law.
 Curve = Callable[[FloatArray, float], tuple[FloatArray, FloatArray]]
 
 #: Doublings of the step after which an end of an interval counts as infinite.
@@ -38,8 +38,7 @@ class TargetProfile:
         profile: of the excesses.
         points: its scan with its maximum, ascending in s.
         drop: in nats of the whole sample, half a chi-square quantile.
-        curve: the parameters for each coordinate, given the function's value.
-        coordinate: of the curve: ``"s"``, as in the profile, or ``"shape"``, xi.
+        curve: the parameters for each shape xi, given the function's value.
     """
 
     def __init__(
@@ -48,7 +47,6 @@ class TargetProfile:
         points: list[ProfilePoint],
         drop: float,
         curve: Curve,
-        coordinate: str = "s",
     ) -> None:
         self._profile, self._curve = profile, curve
         self.level = max(0.0, *(p.log_likelihood for p in points)) - drop / profile.size
@@ -57,7 +55,7 @@ class TargetProfile:
         while profile.endpoint_log_likelihood(nodes[-1].s) > self.level:
             nodes.append(profile.at(2.0 * nodes[-1].s - nodes[-2].s))
         s = np.array([p.s for p in nodes])
-        self._nodes = s if coordinate == "s" else np.array([p.shape for p in nodes])
+        self._nodes = np.array([p.shape for p in nodes])
         self._mean_log = CubicSpline(s, [p.mean_log for p in nodes], extrapolate=False)
 
     def height(self, value: float) -> float:

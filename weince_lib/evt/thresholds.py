@@ -19,9 +19,10 @@ import numpy.typing as npt
 from scipy.stats import chi2
 from scipy.stats import t as student
 
+from ..checks import check_fraction
 from .clusters import check_clusters
 from .endpoint import KnownEndpointFit, fit_known_endpoint
-from .exceedances import FloatArray, check_confidence, check_values, select_threshold
+from .exceedances import FloatArray, check_values, select_threshold
 from .gpd import GPDFit, fit_gpd
 from .profile import GPDProfile
 from .target import TargetProfile
@@ -140,7 +141,7 @@ def mean_residual_life(
         ValueError: for levels that do not ascend or leave fewer than 2 exceedances (or clusters),
             and values or labels of the wrong form.
     """
-    check_confidence(confidence)
+    check_fraction("confidence", confidence)
     array = check_values(values)
     labels = None if clusters is None else check_clusters(clusters, array.size)[:, 0]
     points = []
@@ -190,7 +191,7 @@ def _modified_scale(values: FloatArray, fit: GPDFit) -> tuple[float, float, floa
             return shape / scale, scale
 
     estimate = best.scale - best.shape * u
-    target = TargetProfile(profile, points, drop, curve, coordinate="shape")
+    target = TargetProfile(profile, points, drop, curve)
     step = 0.05 * (abs(estimate) + best.scale)
     low, high = (end * profile.largest for end in target.interval(estimate, step, -math.inf))
     return fit.scale - fit.shape * fit.threshold, low, high

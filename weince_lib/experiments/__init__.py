@@ -1,30 +1,59 @@
-"""Configs and profiles, the run store, claims and the notebook runner."""
+"""Configs and profiles, the run store, claims and the notebook runner.
 
-from .allocation import AllocationConfig, allocation_choices, allocation_config, run_allocation
-from .cells import PAPER_ENCODERS, paper_cells, paper_config
-from .checks import by_profile, record_checks
-from .claims import VERDICTS, Claim, Decision, decide_all, load_claims
-from .collect import load_reported, load_results
-from .config import AUTO, PROFILES, SEEDS, ConfigError, VisionConfig, is_own, vision_config
-from .encoders import (
-    EncoderError,
-    frozen_model,
-    frozen_models,
-    ready_encoder,
-    train_anew,
-)
-from .link import LinkConfig, link_choices, link_config, run_link
-from .link_epochs import run_link_epochs
+What is imported from here is loaded when it is asked for: pydantic, pandas and training take
+seconds, and a figure's folder or one command needs none of them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .. import paths
+
+# At once, since a module has the same name as this function.
 from .provenance import provenance
-from .store import Metric, Record, RecordError
-from .tail import TailConfig, run_tail, score_bank, tail_config
-from .vision import (
-    labelled_images,
-    models_along_training,
-    run_vision,
-    trained_model,
-    training_images,
-)
+
+if TYPE_CHECKING:
+    from .allocation import AllocationConfig, allocation_choices, allocation_config, run_allocation
+    from .cells import PAPER_ENCODERS, paper_cells, paper_config
+    from .checks import by_profile, record_checks
+    from .claims import VERDICTS, Claim, Decision, decide_all, load_claims
+    from .collect import load_reported, load_results
+    from .config import AUTO, PROFILES, SEEDS, ConfigError, VisionConfig, is_own, vision_config
+    from .encoders import (
+        EncoderError,
+        frozen_model,
+        frozen_models,
+        ready_encoder,
+        train_anew,
+    )
+    from .link import LinkConfig, link_choices, link_config, run_link
+    from .link_epochs import run_link_epochs
+    from .store import Metric, Record, RecordError
+    from .tail import TailConfig, run_tail, score_bank, tail_config
+    from .vision import (
+        labelled_images,
+        models_along_training,
+        run_vision,
+        trained_model,
+        training_images,
+    )
+
+#: Module to the public names that it holds.
+_HOME = {
+    "allocation": "AllocationConfig allocation_choices allocation_config run_allocation",
+    "cells": "PAPER_ENCODERS paper_cells paper_config",
+    "checks": "by_profile record_checks",
+    "claims": "VERDICTS Claim Decision decide_all load_claims",
+    "collect": "load_reported load_results",
+    "config": "AUTO PROFILES SEEDS ConfigError VisionConfig is_own vision_config",
+    "encoders": "EncoderError frozen_model frozen_models ready_encoder train_anew",
+    "link": "LinkConfig link_choices link_config run_link",
+    "link_epochs": "run_link_epochs",
+    "store": "Metric Record RecordError",
+    "tail": "TailConfig run_tail score_bank tail_config",
+    "vision": "labelled_images models_along_training run_vision trained_model training_images",
+}
+_MODULE = {name: module for module, names in _HOME.items() for name in names.split()}
 
 __all__ = [
     "AUTO",
@@ -59,6 +88,7 @@ __all__ = [
     "models_along_training",
     "paper_cells",
     "paper_config",
+    "paths",
     "provenance",
     "ready_encoder",
     "record_checks",
@@ -74,3 +104,15 @@ __all__ = [
     "training_images",
     "vision_config",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first asked for (PEP 562)."""
+    if name in _MODULE:
+        return getattr(import_module(f".{_MODULE[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """For completion in a notebook."""
+    return sorted({*globals(), *__all__})

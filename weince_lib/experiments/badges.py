@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import nbformat
 
-from .. import files
-from . import notebooks, paths
+from .. import files, paths
+from . import notebooks
 from .notebooks import NotebookError
 
 #: An owner and a name as GitHub allows them: no two hyphens in a row in an owner, and a name

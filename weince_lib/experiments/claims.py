@@ -16,8 +16,8 @@ from typing import Any, Literal, get_args
 import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
+from .. import paths
 from ..evaluation import Interval
-from . import paths
 from .cells import paper_cells
 from .claim_rules import (
     Everywhere,

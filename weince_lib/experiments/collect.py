@@ -13,8 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from .. import files
-from . import paths, record_lines, store
+from .. import files, paths
+from . import record_lines, store
 from .config import ConfigError, VisionConfig, is_own, parse, profile_stamp
 from .encoders import committed_records, is_current
 from .store import Record, RecordError

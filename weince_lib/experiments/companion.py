@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from .. import files
+from .. import files, paths
 from ..errors import MissingPackageError
 from ..evaluation import Interval
-from . import findings, paths, tables
+from . import findings, tables
 from .claims import STRENGTH, VERDICTS, Decision, decide_all, format_interval
 from .collect import load_reported, load_results
 from .decide import FURTHER_CONTRASTS, RULE, finding

@@ -35,7 +35,7 @@ from ..losses import (
     WEINCELoss,
     preset,
 )
-from ..vision.datasets import DATASETS
+from ..vision.datasets import DATA_SETS, DATASETS
 
 #: The value of a notebook parameter that is left to the profile.
 AUTO = "auto"
@@ -104,7 +104,7 @@ class VisionConfig(BaseModel):
     @classmethod
     def _known_dataset(cls, dataset: str) -> str:
         folder = dataset.partition(":")
-        if dataset not in DATASETS and not (folder[0] == "imagefolder" and folder[2]):
+        if dataset not in DATA_SETS and not (folder[0] == "imagefolder" and folder[2]):
             raise ValueError(f"unknown data set; known: {', '.join(DATASETS)}")
         return dataset
 

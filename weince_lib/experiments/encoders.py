@@ -22,11 +22,11 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from .. import files
+from .. import files, paths
 from ..errors import WeinceError
 from ..vision import ImageSet, SimCLR, load_checkpoint
 from ..vision.checkpoints import restore_model, snapshot_path
-from . import paths, store
+from . import store
 from .config import SEEDS, ConfigError, VisionConfig, parse, vision_config
 from .store import Record
 from .vision import (

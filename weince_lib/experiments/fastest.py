@@ -22,11 +22,10 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor
 
-from .. import files
+from .. import files, paths
 from ..vision import Execution, build_encoder
 from ..vision.execution import channels_last_is_safe
 from ..vision.processes import World
-from . import paths
 from .config import VisionConfig
 from .provenance import cpu_name
 from .timing import TrainingStep, timed

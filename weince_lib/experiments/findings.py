@@ -21,8 +21,8 @@ from typing import Any
 
 import pandas as pd
 
-from .. import files
-from . import paths, registered, retrained, text_tables
+from .. import files, paths
+from . import registered, retrained, text_tables
 from .claims import VERDICTS, Decision, Verdict, decide_all, full_list
 from .decide import (
     COLUMNS,

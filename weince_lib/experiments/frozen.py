@@ -6,9 +6,9 @@ from typing import cast
 
 from torch import Tensor
 
+from .. import paths
 from ..evaluation import cached_features
 from ..vision import ImageSet, SimCLR, extract_features
-from . import paths
 
 #: Features of a set larger than this are not kept on disk: ImageNet-32's would take 2.6 GB a run.
 FEATURES_LIMIT = 2**28

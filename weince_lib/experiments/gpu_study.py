@@ -41,11 +41,11 @@ from typing import Any
 
 import torch
 
-from .. import files
+from .. import files, paths
 from ..errors import SHOWN, one_line
 from ..vision import Execution, ImageSet, join_processes
 from ..vision.stopping import sigterm_interrupts
-from . import paths, store
+from . import store
 from .config import AUTO, ConfigError, VisionConfig, is_own, profile_stamp, vision_config
 from .store import Metric, Record
 from .timing import StepTimes, TrainingStep, copies_to_device, time_steps

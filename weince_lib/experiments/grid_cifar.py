@@ -26,8 +26,8 @@ from typing import Any
 
 import pandas as pd
 
+from .. import paths
 from ..vision.datasets import cifar10_jpeg
-from . import paths
 from .config import ConfigError
 from .grid_gain import ANCHORS, EXTRAS, PARTS
 from .study_types import Setting, Study

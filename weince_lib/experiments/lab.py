@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from .. import paths
 from ..errors import WeinceError
-from . import notebooks, paths
+from . import notebooks
 
 #: Where Jupyter looks first, and how many ports from there are tried.
 FIRST_PORT, PORTS = 8888, 50

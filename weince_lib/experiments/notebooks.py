@@ -22,9 +22,8 @@ import nbformat
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill import PapermillExecutionError
 
-from .. import files
+from .. import files, paths
 from ..errors import WeinceError
-from . import paths
 from .config import AUTO
 
 #: Seconds a single cell may take in the quick profile before the run is stopped.

@@ -8,17 +8,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from . import paths
+from .. import paths
+from ..vision.datasets import Shape
 from .config import ConfigError, VisionConfig
 from .frozen import features_bytes
 from .grid import Study
-from .step_time import Measured, Shape, measure, random_images, shape_of
+from .step_time import RECORD_BYTES, Measured, measure, random_images, shape_of
 from .sweep import State, states
 from .text_config import TextConfig
 from .vision import build_model, snapshot_epochs
-
-#: Bytes of a record with its history; measured ones are smaller.
-RECORD_BYTES = 60_000
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Plan:
     @property
     def run_hours(self) -> float:
         """Device- or core-hours of one run."""
-        return (self.steps * self.measured.step_seconds + self.measured.evaluation_seconds) / 3600
+        return self.measured.hours(self.steps)
 
     def lines(self) -> list[str]:
         """The plan in words, with the reason of each failure."""

@@ -9,7 +9,7 @@ from importlib import metadata
 
 import torch
 
-from . import paths
+from .. import paths
 
 #: Packages whose version can change a number in a record.
 PACKAGES = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "weince-lib")

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict
 
-from .. import files
-from . import notebooks, paths
+from .. import files, paths
+from . import notebooks
 from .claims import load_claims
 from .config import PROFILES, parse
 from .notebooks import NotebookError

@@ -11,8 +11,7 @@ import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from .. import files
-from . import paths
+from .. import files, paths
 from .store import Record, RecordError
 
 SUFFIX = ".records.jsonl"

@@ -12,8 +12,7 @@ import time
 import tomllib
 from pathlib import Path
 
-from .. import files
-from . import paths
+from .. import files, paths
 from .config import ConfigError
 from .study_types import Study
 

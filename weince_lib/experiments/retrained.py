@@ -16,7 +16,8 @@ from statistics import stdev
 
 import pandas as pd
 
-from . import paths, record_lines
+from .. import paths
+from . import record_lines
 from .allocation import AllocationConfig, run_allocation
 from .collect import COLUMNS, load_table, rows, write_table
 from .config import vision_config

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,48 +14,18 @@ import torch
 
 from ..evaluation import RECALL_KS, knn_evaluate, linear_probe
 from ..vision import extract_features
-from ..vision.datasets import ImageSet, cifar10_jpeg
+from ..vision.datasets import DATA_SETS, ImageSet, Shape, cifar10_jpeg
 from .config import ConfigError, VisionConfig
 from .fastest import step_form
 from .sweep import execution
-from .timing import TrainingStep
+from .timing import TrainingStep, timed
 from .vision import build_model
 
-
-@dataclass(frozen=True)
-class Shape:
-    """The published size of a data set.
-
-    Attributes:
-        pretraining: images of contrastive training.
-        labelled: labelled training images, for probe and neighbours.
-        test: test images.
-        channels: of an image.
-        side: length in pixels.
-        classes: number of classes.
-    """
-
-    pretraining: int
-    labelled: int
-    test: int
-    channels: int
-    side: int
-    classes: int
-
-
 #: By data set. Known beforehand, so that a plan needs no data.
-SHAPES = {
-    "digits": Shape(1_352, 1_352, 445, 1, 8, 10),
-    # Twice as wide as high; a step on squares of the same number of pixels takes as long.
-    "digit-pairs": Shape(10_000, 10_000, 4_000, 1, 11, 100),
-    "fashion-mnist": Shape(60_000, 60_000, 10_000, 1, 28, 10),
-    cifar10_jpeg.NAME: Shape(50_000, 50_000, 10_000, 3, 32, 10),
-    "cifar10": Shape(50_000, 50_000, 10_000, 3, 32, 10),
-    "cifar100": Shape(50_000, 50_000, 10_000, 3, 32, 100),
-    "stl10": Shape(100_000, 5_000, 8_000, 3, 96, 10),
-    "imagenet32": Shape(1_281_167, 1_281_167, 50_000, 3, 32, 1_000),
-    "tiny-imagenet": Shape(100_000, 100_000, 10_000, 3, 64, 200),
-}
+SHAPES = {name: known.shape for name, known in DATA_SETS.items()}
+SHAPES[cifar10_jpeg.NAME] = SHAPES["cifar10"]
+#: Bytes of a record with its history; measured ones are smaller.
+RECORD_BYTES = 60_000
 #: A measurement doubles its batch up to the study's, or until a step takes so many seconds.
 STEP_LONG_ENOUGH = 2.0
 
@@ -76,6 +47,10 @@ class Measured:
     pairs: int
     kind: Literal["core", "gpu"]
     device: str
+
+    def hours(self, steps: int) -> float:
+        """Hours of a run of so many steps, its evaluation included."""
+        return (steps * self.step_seconds + self.evaluation_seconds) / 3600
 
 
 def shape_of(config: VisionConfig) -> Shape:
@@ -104,27 +79,28 @@ def measure(config: VisionConfig, shape: Shape, *, cores: int = 1) -> Measured:
         shape: of its data.
         cores: threads on a CPU.
     """
-    cuda = torch.cuda.is_available()
-    device = torch.device("cuda" if cuda else "cpu")
-    before = torch.get_num_threads()
-    torch.set_num_threads(cores)
-    try:
+    with at_hand(cores) as (device, kind, name):
         with TemporaryDirectory() as folder:
             some = random_images(shape, config.batch_size).images
             form = step_form(config, some, device, Path(folder))
             config = config.model_copy(update={"precision": form.precision})
         pairs, seconds = _time_step(config, shape, device)
         evaluation = _time_evaluation(config, shape, device)
+    return Measured(seconds * config.batch_size / pairs, evaluation, pairs, kind, name)
+
+
+@contextmanager
+def at_hand(cores: int) -> Iterator[tuple[torch.device, Literal["core", "gpu"], str]]:
+    """The device to measure on, its kind and its name; on a CPU with so many threads."""
+    if torch.cuda.is_available():
+        yield torch.device("cuda"), "gpu", torch.cuda.get_device_name()
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(cores)
+    try:
+        yield torch.device("cpu"), "core", f"a CPU, {cores} thread{'s' if cores > 1 else ''}"
     finally:
         torch.set_num_threads(before)
-    threads = f"a CPU, {cores} thread{'s' if cores > 1 else ''}"
-    return Measured(
-        step_seconds=seconds * config.batch_size / pairs,
-        evaluation_seconds=evaluation,
-        pairs=pairs,
-        kind="gpu" if cuda else "core",
-        device=torch.cuda.get_device_name() if cuda else threads,
-    )
 
 
 def expected_hours(config: VisionConfig, measured: Measured | None = None) -> float:
@@ -140,8 +116,7 @@ def expected_hours(config: VisionConfig, measured: Measured | None = None) -> fl
     """
     shape = shape_of(config)
     parts = measured or measure(config, shape)
-    steps = config.epochs * (shape.pretraining // config.batch_size)
-    return (steps * parts.step_seconds + parts.evaluation_seconds) / 3600
+    return parts.hours(config.epochs * (shape.pretraining // config.batch_size))
 
 
 def _time_step(config: VisionConfig, shape: Shape, device: torch.device) -> tuple[int, float]:
@@ -195,15 +170,7 @@ def _time_evaluation(config: VisionConfig, shape: Shape, device: torch.device) -
 
 def seconds_of(work: Callable[[], object], device: torch.device) -> float:
     """Processor seconds on a CPU, wall seconds on a GPU."""
-    cuda = device.type == "cuda"
-    clock = time.perf_counter if cuda else time.process_time
-    if cuda:
-        torch.cuda.synchronize()
-    start = clock()
-    work()
-    if cuda:
-        torch.cuda.synchronize()
-    return clock() - start
+    return timed(work, device, time.perf_counter if device.type == "cuda" else time.process_time)
 
 
 def random_images(shape: Shape, count: int) -> ImageSet:

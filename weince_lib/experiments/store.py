@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .. import files
+from .. import files, paths
 from ..errors import WeinceError
-from . import paths
 from .provenance import provenance
 
 #: Raise it when the meaning of a record's fields changes: old records then no longer match.
@@ -181,28 +180,6 @@ def save(
     }
     files.write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
     return read(path)
-
-
-def add_metrics(record: Record, metrics: list[Metric]) -> Record:
-    """Write a record anew with further metrics; everything else stays as it is.
-
-    The names of what was added, and with which code, go into its details.
-
-    Raises:
-        ValueError: for a metric the record has already, or a value that is not finite.
-    """
-    content = json.loads(record.path.read_text(encoding="utf-8"))
-    have = {(m.name, m.split, m.replicate) for m in record.metrics}
-    for metric in metrics:
-        if (metric.name, metric.split, metric.replicate) in have:
-            raise ValueError(f"{record.path} has a metric {metric.name!r} already")
-        if not math.isfinite(metric.value):
-            raise ValueError(f"metric {metric.name} is {metric.value}, not a number")
-    content["metrics"] += [_metric_to_json(m) for m in metrics]
-    added = {"metrics": sorted({m.name for m in metrics}), "provenance": provenance()}
-    content["details"].setdefault("added", []).append(added)
-    files.write_text(record.path, json.dumps(content, indent=1, allow_nan=False) + "\n")
-    return read(record.path)
 
 
 def read(path: Path) -> Record:

@@ -29,12 +29,12 @@ from pathlib import Path
 import pandas as pd
 from filelock import FileLock, Timeout
 
-from .. import files
+from .. import files, paths
 from ..errors import SHOWN, one_line
 from ..vision import Execution
 from ..vision.datasets import cifar10_jpeg
 from ..vision.stopping import sigterm_interrupts
-from . import collect, grid_cifar, paths, record_lines, registered, store, study_evidence
+from . import collect, grid_cifar, record_lines, registered, store, study_evidence
 from .config import ConfigError, VisionConfig
 from .fastest import layouts
 from .grid import Run, Study, study

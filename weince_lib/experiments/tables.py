@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from .. import files
+from .. import files, paths
 from ..evaluation import RECALL_KS, Interval
 from ..vision.datasets import title
-from . import collect, paths
+from . import collect
 from .cells import PAPER_ENCODERS, REPORTED_NAMES
 from .floors import KINDS, floor_table
 from .grid import STUDIES, Study

@@ -14,8 +14,7 @@ from ..text.steps import ChunkPlan, SimCSEStep
 from ..text.tokens import Tokens
 from ..text.weights import PACKAGED, model_folder
 from .config import ConfigError
-from .plan import RECORD_BYTES
-from .step_time import Measured, seconds_of
+from .step_time import RECORD_BYTES, Measured, at_hand, seconds_of
 from .text_config import TextConfig
 
 #: Published sizes, so that a plan needs no corpus.
@@ -61,13 +60,10 @@ def measure(config: TextConfig, *, cores: int = 1) -> Measured:
         config: the run.
         cores: threads on a CPU, where processor time counts.
     """
-    cuda = torch.cuda.is_available()
-    device = torch.device("cuda" if cuda else "cpu")
-    before = torch.get_num_threads()
-    torch.set_num_threads(cores)
-    try:
+    with at_hand(cores) as (device, kind, name):
         model = random_model(config).to(device).train()
-        pairs = config.batch_size if cuda or config.encoder != "transformer" else 16
+        large = kind == "core" and config.encoder == "transformer"
+        pairs = 16 if large else config.batch_size
         step = SimCSEStep(
             model,
             config.build_loss(),
@@ -86,19 +82,11 @@ def measure(config: TextConfig, *, cores: int = 1) -> Measured:
         with torch.no_grad():
             model.encoder(*held)
             each = seconds_of(partial(model.encoder, *held), device) / 64
-    finally:
-        torch.set_num_threads(before)
     steps = config.epochs * (sentences(config) // config.batch_size)
-    looks = (
-        3 + steps / config.evaluate_every / 2
-    )  # start, last and best on both; dev while training
-    return Measured(
-        step_seconds=seconds * config.batch_size / pairs,
-        evaluation_seconds=looks * STSB_SENTENCES * each,
-        pairs=pairs,
-        kind="gpu" if cuda else "core",
-        device=torch.cuda.get_device_name() if cuda else f"a CPU, {cores} thread(s)",
-    )
+    # Start, last and best are looked at on both parts, dev while training too.
+    looks = 3 + steps / config.evaluate_every / 2
+    evaluation = looks * STSB_SENTENCES * each
+    return Measured(seconds * config.batch_size / pairs, evaluation, pairs, kind, name)
 
 
 def expected_hours(config: TextConfig, measured: Measured | None = None) -> float:
@@ -112,9 +100,8 @@ def expected_hours(config: TextConfig, measured: Measured | None = None) -> floa
     Raises:
         ConfigError: for a corpus of unknown size.
     """
-    steps = config.epochs * (sentences(config) // config.batch_size)
     parts = measured or measure(config)
-    return (steps * parts.step_seconds + parts.evaluation_seconds) / 3600
+    return parts.hours(config.epochs * (sentences(config) // config.batch_size))
 
 
 def _tokens(config: TextConfig, count: int) -> Tokens:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .. import files
+from .. import files, paths
 from ..errors import checking_input
 from ..losses import AblationLoss, InfoNCELoss, WEINCELoss
 from ..vision import (
@@ -33,7 +33,7 @@ from ..vision import (
 from ..vision.checkpoints import snapshot_path
 from ..vision.datasets import content_of
 from ..vision.processes import World, current_world
-from . import paths, store
+from . import store
 from .config import VisionConfig, is_own, profile_defaults, profile_stamp
 from .fastest import StepForm, step_form
 from .loss_metrics import loss_metrics
@@ -42,8 +42,6 @@ from .vision_metrics import check_evaluable, evaluate
 
 EXPERIMENT = "vision"
 CHECKPOINT = "checkpoint.safetensors"
-#: What earlier versions wrote; read where the new one is missing.
-OLD_CHECKPOINT = "checkpoint.pt"
 
 
 def training_images(config: VisionConfig) -> ImageSet:
@@ -169,19 +167,13 @@ def trained_model(config: VisionConfig, images: ImageSet) -> SimCLR:
         StaleRecordError: if its data set has other images now.
     """
     record = store.find(EXPERIMENT, config.canonical())
-    path = _checkpoint(store.record_path(EXPERIMENT, config.canonical()).parent)
+    path = store.record_path(EXPERIMENT, config.canonical()).with_name(CHECKPOINT)
     if record is None or not path.exists():
         raise FileNotFoundError(f"{path} is missing; run 06_train_vision with this config first")
     check_current(record, config)
     model = build_model(config, images)
     restore_model(model, load_checkpoint(path), path)
     return model.eval()
-
-
-def _checkpoint(folder: Path) -> Path:
-    """The run's checkpoint, written or to be written."""
-    new, old = folder / CHECKPOINT, folder / OLD_CHECKPOINT
-    return old if old.exists() and not new.exists() else new
 
 
 def snapshot_epochs(epochs: int) -> list[int]:
@@ -200,7 +192,7 @@ def models_along_training(config: VisionConfig, images: ImageSet) -> dict[int, S
         FileNotFoundError: if the run has not been finished yet.
     """
     last = trained_model(config, images)
-    checkpoint = _checkpoint(store.record_path(EXPERIMENT, config.canonical()).parent)
+    checkpoint = store.record_path(EXPERIMENT, config.canonical()).with_name(CHECKPOINT)
     epochs = snapshot_epochs(config.epochs)
     missing = [e for e in epochs if not snapshot_path(checkpoint, e).exists()]
     if missing:
@@ -297,9 +289,6 @@ def _train_and_evaluate(
     labelled = train_set if trains_on_labelled(config) else labelled_images(config)
     check_evaluable(labelled, config)  # what would fail after training is better known before
     model = build_model(config, train_set)
-    if world.first and (begun := _checkpoint(folder)).exists():
-        begun.rename(folder / CHECKPOINT)  # files are told apart by their content
-    world.wait()
     loss = config.build_loss()
     form = step_form(config, train_set.images, device, folder, world)
     history = _train(

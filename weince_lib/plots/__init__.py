@@ -1,7 +1,7 @@
 """One function per figure; each takes data and returns a matplotlib Figure."""
 
 from .allocation import allocation, allocation_curves
-from .calibration import gate_calibration, tail_history
+from .calibration import gate_calibration
 from .choice import score_recovery, winner_shares
 from .gain import contrast_forest
 from .geometry import convergence, framework, spread_near_cap, wrong_link
@@ -32,7 +32,7 @@ from .style import (
     style,
 )
 from .tail import peaks_over_threshold
-from .tail_fit import probability_probability, profile_likelihood, quantile_quantile
+from .tail_fit import quantile_quantile
 from .text import dev_curves, evidence_along_training, simcse_sts
 from .thresholds import mean_residual_life, parameter_stability
 from .training import training_history, view_pairs
@@ -69,8 +69,6 @@ __all__ = [
     "noise_floor",
     "parameter_stability",
     "peaks_over_threshold",
-    "probability_probability",
-    "profile_likelihood",
     "pseudo_true_link",
     "quantile_quantile",
     "sampling_law",
@@ -80,7 +78,6 @@ __all__ = [
     "sphere_and_embeddings",
     "spread_near_cap",
     "style",
-    "tail_history",
     "training_history",
     "trichotomy",
     "view_pairs",

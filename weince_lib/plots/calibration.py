@@ -1,4 +1,4 @@
-"""Figures of the tail evidence: how its gate is calibrated, and how it goes in training."""
+"""Figure of the gate's calibration: how often it opens, by law, tail size and batch size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from ..diagnostics.calibration import GateShare
-from .style import DATA_COLOUR, LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, style
+from .style import DATA_COLOUR, LOSS_COLOURS, PAGE_WIDTH, style
 
 
 def gate_calibration(
@@ -102,60 +102,3 @@ def gate_calibration(
 def _percent(share: float) -> str:
     """Whole percent; a rare opening shows as <1 and not as 0."""
     return "<1" if 0 < share < 0.005 else f"{100 * share:.0f}"
-
-
-def tail_history(
-    history: Sequence[dict[str, float]], loss: str = "weince", xlabel: str = "epoch"
-) -> Figure:
-    """What a :class:`weince_lib.losses.TailMonitor` saw: lambda and the gate, beta, rho.
-
-    Args:
-        history: one summary per epoch (or any other stretch of training), as
-            :func:`weince_lib.vision.train` returns them.
-        loss: the loss's label, for its colour and name.
-        xlabel: what a summary stands for.
-
-    Raises:
-        ValueError: if a summary has no ``lam``, ``beta`` or ``rho``.
-    """
-    if not history or not all(row.keys() >= {"lam", "beta", "rho"} for row in history):
-        raise ValueError("history has rows without lam, beta and rho: not of a TailMonitor")
-    # A run resumed from an older checkpoint can lack the quantiles in its first rows.
-    known = set.intersection(*(set(row) for row in history))
-    x = range(1, len(history) + 1)
-    colour = LOSS_COLOURS[loss]
-    with style():
-        figure, panels = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.5))
-        for name, label, shade, dashes in (
-            ("lam", "mean λ", colour, "-"),
-            ("corrected", "share with λ > ½", colour, "--"),
-            ("gate_open", "share with ΔAIC > m", DATA_COLOUR, ":"),
-        ):
-            if name in known:
-                values = [row[name] for row in history]
-                panels[0].plot(x, values, label=label, color=shade, ls=dashes)
-        panels[0].set(ylabel="λ, and shares of anchors", ylim=(-0.02, 1.02))
-        for axes, name, label in (
-            (panels[1], "beta", "tail index β̂"),
-            (panels[2], "rho", "nearest shortfall ρ"),
-        ):
-            bands = sorted(
-                (key for key in known if key.startswith(f"{name}_q")),
-                key=lambda key: float(key.partition("_q")[2]),
-            )
-            if len(bands) > 1:
-                low, high = ([row[key] for row in history] for key in (bands[0], bands[-1]))
-                between = " to ".join(key.partition("_q")[2] for key in (bands[0], bands[-1]))
-                axes.fill_between(
-                    x, low, high, color=colour, alpha=0.25, lw=0, label=f"{between} % of anchors"
-                )
-            axes.plot(x, [row[name] for row in history], color=colour, label="median")
-            axes.set(ylabel=label)
-        for axes in panels:
-            axes.set(xlabel=xlabel)
-        handles = [h for axes in panels[:2] for h in axes.get_legend_handles_labels()[0]]
-        figure.legend(
-            handles=handles, loc="outside lower center", ncols=5, fontsize=7, columnspacing=1.2
-        )
-        figure.suptitle(LOSS_NAMES[loss], fontsize=9)
-    return figure

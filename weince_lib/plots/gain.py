@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
-import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from .style import LOSS_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, style
+
+if TYPE_CHECKING:  # pandas takes a second to load, and only the types need it
+    import pandas as pd
 
 #: Colour and marker of the first, second, ... data set; both tell them apart.
 _LOOKS = (("infonce", "o"), ("weince", "D"), ("weince-calibrated", "s"), ("weibit", "^"))

@@ -15,8 +15,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from .. import files
-from ..experiments import paths
+from .. import files, paths
 
 #: Text width of a letter page with one-inch margins, in inches.
 PAGE_WIDTH = 6.5

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ..evaluation import Interval, paired_difference, t_interval
 from .style import DATA_COLOUR, LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, REFERENCE_COLOUR, style
+
+if TYPE_CHECKING:  # pandas takes a second to load, and only the types need it
+    import pandas as pd
 
 #: Method to metric by encoder seed.
 BySeed = Mapping[str, Mapping[int, float]]

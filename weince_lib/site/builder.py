@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import paths
 from ..errors import MissingPackageError
-from ..experiments import notebooks, paths
+from ..experiments import notebooks
 from ..experiments.claims import Decision, decide_all
 from ..experiments.notebooks import NotebookError
 from ..experiments.reading import OVERVIEW

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..experiments import paths
+from .. import paths
 
 #: Not for a reader's import: the command line, this, and a helper for whole files.
 NO_ROOMS = {"cli", "files", "site"}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import nbformat
 
-from ..experiments import paths
+from .. import paths
 from ..experiments.badges import END, START
 from ..experiments.claims import Decision
 from ..experiments.notebooks import NotebookError

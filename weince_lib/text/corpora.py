@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from .. import paths
 from ..diagnostics.sentences import WORDNET
 from ..errors import MissingPackageError
-from ..places import data_folder
 from . import grammar
 from .hub import hub_rows
 
@@ -74,7 +74,7 @@ def load_corpus(name: str, *, limit: int = 0, root: Path | str | None = None) ->
         name: see the head of this module.
         limit: use the first so many sentences; 0 is all of them, and 2,048 of the grammar, which
             has as many as are asked for.
-        root: folder of data sets, for ``wiki``; default :func:`weince_lib.places.data_folder`.
+        root: folder of data sets, for ``wiki``; default :func:`weince_lib.paths.data`.
 
     Raises:
         ValueError: for an unknown name, a negative limit, an empty corpus, a blank line, or bytes
@@ -93,7 +93,7 @@ def load_corpus(name: str, *, limit: int = 0, root: Path | str | None = None) ->
         glosses = tuple(islice(wordnet_glosses(), limit or None))
         return _counted(name, lambda: iter(glosses))
     if name == "wiki":
-        path = (data_folder() if root is None else Path(root)) / WIKI_FILE
+        path = (paths.data() if root is None else Path(root)) / WIKI_FILE
         if not path.is_file():
             raise FileNotFoundError(
                 f"{path} is missing; get {WIKI_FILE} from the data set "

@@ -37,8 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from .. import paths
 from ..errors import InputError
-from ..places import data_folder
 from . import grammar
 from .hub import hub_rows
 
@@ -96,7 +96,7 @@ def load_sts(name: str, split: str, root: Path | str | None = None) -> StsPairs:
     Args:
         name: see the head of this module.
         split: ``"dev"``, ``"test"`` or, where there is one, ``"train"``.
-        root: folder of data sets; default :func:`weince_lib.places.data_folder`.
+        root: folder of data sets; default :func:`weince_lib.paths.data`.
 
     Raises:
         ValueError: for an unknown name or split, and for a row that is not UTF-8, has no score,
@@ -104,7 +104,7 @@ def load_sts(name: str, split: str, root: Path | str | None = None) -> StsPairs:
         FileNotFoundError: with the places that were looked at.
         ConnectionError: for a hub that cannot be reached.
     """
-    folder = data_folder() if root is None else Path(root)
+    folder = paths.data() if root is None else Path(root)
     if name == "grammar":
         count, seed = _one_of(name, split, GRAMMAR_SPLITS)
         first, second, scores = grammar.graded_pairs(count, seed)

@@ -19,8 +19,7 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from torch import Tensor
 
-from .. import files
-from ..places import data_folder
+from .. import files, paths
 
 #: Sentences tokenised at a time.
 CHUNK = 4096
@@ -155,7 +154,7 @@ def tokenise(
     """
     if not len(corpus):
         raise ValueError(f"corpus {corpus.name!r} is empty; it needs at least one sentence")
-    home = Path(folder) if folder is not None else data_folder() / "tokens"
+    home = Path(folder) if folder is not None else paths.data() / "tokens"
     digest = hashlib.sha256(
         f"{corpus.content_hash()}|{tokenizer.content_hash()}".encode()
     ).hexdigest()

@@ -1,8 +1,8 @@
 """Image data, augmentation, encoders and SimCLR training."""
 
-from .augment import TwoViewAugment, augmentation
+from .augment import TwoViewAugment
 from .checkpoints import CheckpointError, load_checkpoint, restore_model
-from .datasets import ImageSet, load, pretraining_split
+from .datasets import ImageSet, augmentation, load, pretraining_split
 from .encoders import ENCODERS, build_encoder
 from .execution import Execution
 from .processes import ProcessError, join_processes

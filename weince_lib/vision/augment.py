@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .datasets import DATASETS
 from .image_ops import (
     GREY_JITTER,
     JITTER,
@@ -251,33 +250,3 @@ def _check(images: Tensor) -> None:
 def unit_range(images: Tensor) -> Tensor:
     """Images as float32 in [0, 1]."""
     return images.float().div_(255.0) if images.dtype == torch.uint8 else images.float()
-
-
-#: The views to train with, by data set (an image folder's without its path). Fashion-MNIST and
-#: image folders take the paper's. Handwritten digits do not: a mirrored digit is no digit, and a
-#: crop of a few of the 64 pixels shows none. Their flip is off and their crops keep 40 % or more,
-#: which is this project's choice (the paper has no such data set). Pairs of digits, twice as wide
-#: as high, keep that shape and 60 %: a narrower crop would show one digit of the two.
-AUGMENTATIONS = {
-    "digits": TwoViewAugment(crop_scale=(0.4, 1.0), flip_probability=0.0),
-    "digit-pairs": TwoViewAugment(
-        crop_scale=(0.6, 1.0), crop_ratio=(1.6, 2.5), flip_probability=0.0
-    ),
-    "fashion-mnist": TwoViewAugment(),
-    "imagefolder": TwoViewAugment(),
-    **dict.fromkeys(
-        ("cifar10", "cifar100", "stl10", "imagenet32", "tiny-imagenet"), TwoViewAugment()
-    ),
-}
-
-
-def augmentation(dataset: str) -> TwoViewAugment:
-    """The views to train with on a data set, named as for :func:`weince_lib.vision.load`.
-
-    Raises:
-        ValueError: for an unknown data set, with the known ones listed.
-    """
-    kind = dataset.partition(":")[0]
-    if kind not in AUGMENTATIONS:
-        raise ValueError(f"unknown data set {dataset!r}; known: {', '.join(DATASETS)}")
-    return AUGMENTATIONS[kind]

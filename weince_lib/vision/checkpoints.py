@@ -23,8 +23,6 @@ from ..errors import WeinceError
 
 #: Raise it when the meaning of the parts changes.
 FORMAT = "weince-checkpoint-1"
-#: Files that earlier versions wrote with ``torch.save`` begin so (they are zip archives).
-_ZIP = b"PK\x03\x04"
 
 
 class CheckpointError(WeinceError):
@@ -47,13 +45,8 @@ class EpochProgress:
 
 
 def snapshot_path(checkpoint: Path, epoch: int) -> Path:
-    """Where the weights after an epoch are kept: ``epoch-003.safetensors`` beside the checkpoint.
-
-    That of an earlier version, ``epoch-003.pt``, where there is only this.
-    """
-    new = checkpoint.with_name(f"epoch-{epoch:03d}.safetensors")
-    old = new.with_suffix(".pt")
-    return old if old.exists() and not new.exists() else new
+    """Where the weights after an epoch are kept: ``epoch-003.safetensors`` beside it."""
+    return checkpoint.with_name(f"epoch-{epoch:03d}.safetensors")
 
 
 def save_checkpoint(
@@ -121,8 +114,6 @@ def save_checkpoint(
 def load_checkpoint(path: Path, stamp: str | None = None) -> dict[str, Any]:
     """Read a checkpoint (tensors and plain values only; no code is run).
 
-    Files that earlier versions wrote with ``torch.save`` are read too.
-
     Args:
         path: the file.
         stamp: canonical JSON of the expected fingerprint; ``None`` skips the comparison.
@@ -136,13 +127,11 @@ def load_checkpoint(path: Path, stamp: str | None = None) -> dict[str, Any]:
             the settings that differ are named.
     """
     try:
-        with path.open("rb") as file:
-            legacy = file.read(len(_ZIP)) == _ZIP
-        content = _read_legacy(path) if legacy else _read(path)
+        content = _read(path)
     except (FileNotFoundError, IsADirectoryError, PermissionError):
         raise
     except Exception as error:
-        # A damaged file raises many kinds (safetensors, JSON, keys; zip and pickle for old ones).
+        # A damaged file raises many kinds (safetensors, JSON, keys).
         raise CheckpointError(
             f"{path}: truncated or not a checkpoint ({type(error).__name__}); "
             "remove it to train from the start"
@@ -184,18 +173,6 @@ def _read(path: Path) -> dict[str, Any]:
         "loss": loss,
         "history": history,
         "progress": EpochProgress(losses, tensors.get("generator"), monitor),
-    }
-
-
-def _read_legacy(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:  # by its name torch would take it for safetensors
-        content = torch.load(file, map_location="cpu", weights_only=True)
-    if not isinstance(content, dict):
-        raise TypeError(type(content).__name__)
-    names = ("fingerprint", "model", "optimizer", "history")
-    return {name: content[name] for name in names} | {
-        "loss": {},
-        "progress": EpochProgress(),
     }
 
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 import gzip
 import hashlib
 import zlib
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from ...places import data_folder
+from ...errors import one_line
 from .image_set import ImageSet
+from .published import File
 
 CLASSES = (
     "T-shirt/top",
@@ -50,28 +51,35 @@ SHA256 = {
     "t10k-labels-idx1-ubyte": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
 }
 
-_UNSIGNED_BYTE = 8
 
-
-def load(split: str, *, root: Path | str | None = None) -> ImageSet:
+def load(split: str, home: Path) -> ImageSet:
     """Find the files of a split, downloading them if they are nowhere, and read them.
 
-    Looked in, in this order: Debian's folder, then ``root`` itself and torchvision's
-    ``FashionMNIST/raw`` below it.
+    Looked in, in this order: Debian's folder, then ``home`` itself and torchvision's
+    ``FashionMNIST/raw`` below it. A file may be plain or ``.gz``.
 
     Args:
         split: ``"train"`` or ``"test"``.
-        root: torchvision's root; by default see :func:`weince_lib.places.data_folder`.
+        home: the data folder, which is torchvision's root.
 
     Raises:
         FileNotFoundError: if the files are not there and cannot be downloaded.
-        ValueError: for a file whose content is not the published one.
+        ValueError: for a file that is damaged, or whose content is not the published one.
     """
-    home = Path(root).expanduser().resolve() if root else data_folder()
     folder = place(home, split)
     if not all(find(folder, file) for file in FILES[split]):
         _download(home, split)
-    return read_folder(folder, split)
+    # Content of a known hash; a header of 4 bytes and 4 more for each dimension, then the data.
+    images, labels = (
+        np.frombuffer(verify(find(folder, file) or folder / file, file), np.uint8, offset=start)
+        for file, start in zip(FILES[split], (16, 8), strict=True)
+    )
+    return ImageSet(
+        name="fashion-mnist",
+        images=torch.from_numpy(images.reshape(-1, 1, 28, 28).copy()),
+        labels=torch.from_numpy(labels.astype(np.int64)),
+        classes=CLASSES,
+    )
 
 
 def place(home: Path, *splits: str) -> Path:
@@ -85,58 +93,37 @@ def place(home: Path, *splits: str) -> Path:
     return next((f for f in folders if all(find(f, file) for file in needed)), raw)
 
 
-def read_folder(
-    folder: Path | str, split: str, *, sha256: Mapping[str, str] | None = SHA256
-) -> ImageSet:
-    """Read a split from a folder that holds its two IDX files, plain or ``.gz``.
-
-    Args:
-        folder: where the files lie.
-        split: ``"train"`` or ``"test"``.
-        sha256: expected hash of each file's decompressed content, by name without ``.gz``; the
-            published data set's by default. ``None`` accepts other data in the same format.
-
-    Raises:
-        FileNotFoundError: naming the file that is missing.
-        ValueError: for a file that is damaged, of another content, or not in IDX format; and for
-            numbers of images and labels that differ.
-    """
-    arrays = []
-    for file, ndim in zip(FILES[split], (3, 1), strict=True):
-        path = find(Path(folder), file)
-        if path is None:
-            raise FileNotFoundError(f"{Path(folder) / file}[.gz] does not exist; put it there")
-        content = _content(path)
-        if sha256 is not None:
-            _check_hash(path, content, sha256[file])
-        arrays.append(_parse_idx(path, content, ndim))
-    images, labels = arrays
-    if len(images) != len(labels):
-        raise ValueError(
-            f"{folder}: {FILES[split][0]} has {len(images)} images but {FILES[split][1]} has "
-            f"{len(labels)} labels; {_mend(folder)}"
-        )
-    return ImageSet(
-        name="fashion-mnist",
-        images=torch.from_numpy(images[:, None].copy()),
-        labels=torch.from_numpy(labels.astype(np.int64)),
-        classes=CLASSES,
-    )
-
-
 def find(folder: Path, file: str) -> Path | None:
     """Path of a file named without ``.gz``, plain or else compressed, or ``None``."""
     candidates = (folder / file, folder / f"{file}.gz")
     return next((path for path in candidates if path.is_file()), None)
 
 
-def verify(path: Path, file: str) -> None:
-    """Compare a file's decompressed content with the published one.
+def files(home: Path) -> tuple[str, list[File]]:
+    """The folder that has the files or would have them, and the four files there."""
+    folder = place(home)
+    return str(folder), [
+        File(path, f"SHA-256 of the decompressed content {sha256}", partial(verify, path, name))
+        for name, sha256 in SHA256.items()
+        for path in [find(folder, name) or folder / f"{name}.gz"]
+    ]
+
+
+def verify(path: Path, file: str) -> bytes:
+    """A file's decompressed content, which is compared with the published one.
 
     Raises:
         ValueError: for a file that is damaged or of another content, with both hashes.
     """
-    _check_hash(path, _content(path), SHA256[file])
+    content = _content(path)
+    found = hashlib.sha256(content).hexdigest()
+    if found != SHA256[file]:
+        what = "decompressed content" if path.suffix == ".gz" else "content"
+        raise ValueError(
+            f"{path} is not the published file: SHA-256 of its {what} is {found}, "
+            f"expected {SHA256[file]}; {_mend(path.parent)}"
+        )
+    return content
 
 
 def _content(path: Path) -> bytes:
@@ -150,35 +137,6 @@ def _content(path: Path) -> bytes:
         raise ValueError(
             f"{path} is truncated or not a gzip file ({error}); {_mend(path.parent)}"
         ) from error
-
-
-def _check_hash(path: Path, content: bytes, expected: str) -> None:
-    found = hashlib.sha256(content).hexdigest()
-    if found != expected:
-        what = "decompressed content" if path.suffix == ".gz" else "content"
-        raise ValueError(
-            f"{path} is not the published file: SHA-256 of its {what} is {found}, "
-            f"expected {expected}; {_mend(path.parent)}"
-        )
-
-
-def _parse_idx(path: Path, content: bytes, ndim: int) -> np.ndarray:
-    """Array of unsigned bytes held by an IDX file with ``ndim`` dimensions."""
-    magic = bytes((0, 0, _UNSIGNED_BYTE, ndim))
-    if content[:4] != magic:
-        raise ValueError(
-            f"{path} is not an IDX file of unsigned bytes with {ndim} dimension(s): it starts with "
-            f"{content[:4].hex() or 'nothing'}, expected {magic.hex()}; {_mend(path.parent)}"
-        )
-    start = 4 + 4 * ndim
-    shape = tuple(int(n) for n in np.frombuffer(content[4:start].ljust(4 * ndim, b"\0"), ">u4"))
-    size = int(np.prod(shape, dtype=np.int64))
-    if len(content) != start + size:
-        raise ValueError(
-            f"{path} has {len(content)} bytes, but its header announces {start + size} "
-            f"(shape {shape}); {_mend(path.parent)}"
-        )
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
 def _mend(folder: Path | str) -> str:
@@ -197,11 +155,7 @@ def _download(home: Path, split: str) -> None:
     except (OSError, RuntimeError) as error:  # what urllib and torchvision raise when offline
         raise FileNotFoundError(
             f"Fashion-MNIST is neither in {DEBIAN_FOLDER} nor in {home}, and the download failed "
-            f"({_one_line(error)}). Install the Debian package dataset-fashion-mnist, or put "
+            f"({one_line(error)}). Install the Debian package dataset-fashion-mnist, or put "
             f"{', '.join(f'{file}.gz' for pair in FILES.values() for file in pair)} into "
             f"{home / 'FashionMNIST' / 'raw'}"
         ) from error
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from ...places import data_folder
-from . import fashion_mnist, tiny_imagenet
 from .image_set import ImageSet
-from .loading import DATASETS, PUBLISHED, load, splits, title
-from .published import Published, check_md5
+from .loading import DATA_SETS, home_of, load, splits
+from .published import File, Published
 
 #: Least images of a class whose 80/20 split leaves one for validation.
 LEAST_PER_CLASS = 5
@@ -37,15 +33,6 @@ class Holding:
 
 
 @dataclass(frozen=True)
-class _File:
-    """A file, the hash it should have in words (empty: none is known), and how to compare it."""
-
-    path: Path
-    expected: str = ""
-    verify: Callable[[], None] | None = None
-
-
-@dataclass(frozen=True)
 class Finding:
     """One thing looked at, and whether it is as it should be."""
 
@@ -57,17 +44,15 @@ def holdings(root: Path | str | None = None) -> list[Holding]:
     """What is there of every named data set; no file is read and nothing downloaded.
 
     Args:
-        root: the data folder; by default see :func:`data_folder`.
+        root: the data folder; by default see :func:`weince_lib.paths.data`.
     """
-    home = _home(root)
+    home = home_of(root)
     found = []
-    for name in DATASETS:
-        if name == "imagefolder:PATH":
-            continue
-        where, files = _files(name, home)
+    for name, known in DATA_SETS.items():
+        where, files = known.place(home)
         sizes = [file.path.stat().st_size for file in files if file.path.is_file()]
         state = "there" if len(sizes) == len(files) else "incomplete" if sizes else "missing"
-        found.append(Holding(name, title(name), state, where, sum(sizes)))
+        found.append(Holding(name, known.title, state, where, sum(sizes)))
     return found
 
 
@@ -75,9 +60,9 @@ def check(name: str, root: Path | str | None = None) -> list[Finding]:
     """Verify a data set's files, hashes and counts. Nothing is downloaded.
 
     Args:
-        name: one of :data:`DATASETS`, or ``imagefolder:PATH`` with a path.
-        root: the data folder; by default see :func:`data_folder`. Also what a relative PATH
-            starts from, by default the working directory.
+        name: a key of :data:`DATA_SETS`, or ``imagefolder:PATH`` with a path.
+        root: the data folder; by default see :func:`weince_lib.paths.data`. Also what a relative
+            PATH starts from, by default the working directory.
 
     Returns:
         One finding for each file (named, with the expected hash if it is wrong or missing), then
@@ -86,15 +71,14 @@ def check(name: str, root: Path | str | None = None) -> list[Finding]:
     Raises:
         ValueError: for an unknown name.
     """
-    known = splits(name)
-    home = _home(root)
-    findings = []
-    if not name.startswith("imagefolder:"):
-        findings = [_check_file(file) for file in _files(name, home)[1]]
+    findings, published = [], None
+    known_splits = splits(name)
+    if known := DATA_SETS.get(name):
+        published = known.published() if known.published else None
+        findings = [_check_file(file) for file in known.place(home_of(root))[1]]
         if not all(finding.ok for finding in findings):
             return findings
-    published = PUBLISHED[name]() if name in PUBLISHED else None
-    for split in known:
+    for split in known_splits:
         try:
             images = load(name, split, root=root)
         except (ValueError, OSError) as error:
@@ -104,40 +88,7 @@ def check(name: str, root: Path | str | None = None) -> list[Finding]:
     return findings
 
 
-def _home(root: Path | str | None) -> Path:
-    return Path(root).expanduser().resolve() if root else data_folder()
-
-
-def _files(name: str, home: Path) -> tuple[str, list[_File]]:
-    """Where a set lies or would lie, and its files."""
-    if name in ("digits", "digit-pairs"):
-        return "scikit-learn", []
-    if name == "fashion-mnist":
-        folder = fashion_mnist.place(home)
-        return str(folder), [_fashion_file(folder, n) for n in fashion_mnist.SHA256]
-    published = PUBLISHED[name]()
-    folder = home / published.folder
-    if name != "tiny-imagenet":
-        return str(folder), [_file(folder / file, md5) for file, md5 in published.md5.items()]
-    assert published.archive is not None
-    zipped = home / published.archive.file
-    if tiny_imagenet.place(published, home) == folder:
-        needed = (tiny_imagenet.CLASSES, tiny_imagenet.ANNOTATIONS)
-        return str(folder), [_File(folder / file) for file in needed]
-    return str(zipped), [_file(zipped, published.archive.md5)]
-
-
-def _file(path: Path, md5: str) -> _File:
-    return _File(path, f"MD5 {md5}", partial(check_md5, path, md5))
-
-
-def _fashion_file(folder: Path, name: str) -> _File:
-    path = fashion_mnist.find(folder, name) or folder / f"{name}.gz"
-    expected = f"SHA-256 of the decompressed content {fashion_mnist.SHA256[name]}"
-    return _File(path, expected, partial(fashion_mnist.verify, path, name))
-
-
-def _check_file(file: _File) -> Finding:
+def _check_file(file: File) -> Finding:
     if not file.path.is_file():
         expected = f" (expected {file.expected})" if file.expected else ""
         return Finding(False, f"{file.path} is missing{expected}")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import pickle
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+from ...errors import one_line
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,26 @@ class Archive:
 
 
 @dataclass(frozen=True)
+class File:
+    """A file of a data set.
+
+    Attributes:
+        path: where it is, or would be.
+        expected: the hash it should have, in words; empty if none is known.
+        verify: compares the hash and raises ``ValueError``; ``None`` if none is known.
+    """
+
+    path: Path
+    expected: str = ""
+    verify: Callable[[], object] | None = None
+
+    @classmethod
+    def with_md5(cls, path: Path, md5: str) -> File:
+        """A file of a known MD5."""
+        return cls(path, f"MD5 {md5}", partial(check_md5, path, md5))
+
+
+@dataclass(frozen=True)
 class Published:
     """A data set of fixed content.
 
@@ -35,7 +58,7 @@ class Published:
         folder: its folder below the data folder.
         files: names of the files of each split, in order, relative to ``folder``.
         md5: of every file, in hex; empty for a set that is read from its archive.
-        counts: images in each split.
+        counts: images in each split, where a reader has to know them.
         classes: number of classes.
         uneven: splits whose classes differ in size.
         archive: what to download, or ``None`` if the publisher asks for an agreement first.
@@ -48,9 +71,9 @@ class Published:
     folder: str
     files: Mapping[str, tuple[str, ...]]
     md5: Mapping[str, str]
-    counts: Mapping[str, int]
     classes: int
     source: str
+    counts: Mapping[str, int] = field(default_factory=dict)
     archive: Archive | None = None
     uneven: frozenset[str] = field(default=frozenset())
     common: tuple[str, ...] = ()
@@ -93,13 +116,33 @@ class Published:
             f"(MD5 {self.archive.md5}) into {home}, or those files into {folder}"
         )
 
-    def verify(self, path: Path, file: str) -> None:
-        """Compare a file's MD5 with the published one.
+    def place(self, home: Path) -> tuple[str, list[File]]:
+        """The set's folder, and all its files there or not."""
+        folder = home / self.folder
+        return str(folder), [File.with_md5(folder / file, md5) for file, md5 in self.md5.items()]
+
+    def verified(self, home: Path, file: str) -> Path:
+        """The path of a file that has its published MD5.
 
         Raises:
             ValueError: naming file, found and expected hash.
         """
+        path = home / self.folder / file
         check_md5(path, self.md5[file])
+        return path
+
+    def unpickle(self, home: Path, file: str) -> dict[str, Any]:
+        """What a pickled file holds.
+
+        A pickle can run code when it is read. The hash is compared first, so that this is the file
+        that was published.
+
+        Raises:
+            ValueError: as :meth:`verified`.
+        """
+        with self.verified(home, file).open("rb") as content:
+            found: dict[str, Any] = pickle.load(content, encoding="latin1")
+        return found
 
 
 def check_md5(path: Path, expected: str) -> None:
@@ -115,51 +158,3 @@ def check_md5(path: Path, expected: str) -> None:
             f"{path} is not the published file: its MD5 is {found}, expected {expected}; "
             "delete it and get it again"
         )
-
-
-def check_labels(path: Path, labels: np.ndarray, images: int, first: int, last: int) -> None:
-    """Compare labels as a file gives them with what they may be.
-
-    Args:
-        path: the file, for the message.
-        labels: integers, shape ``(n,)``.
-        images: how many there must be.
-        first: the least label.
-        last: the greatest.
-
-    Raises:
-        ValueError: naming the file and the first wrong label.
-    """
-    if len(labels) != images:
-        raise ValueError(f"{path} has {len(labels)} labels for {images} images; get it again")
-    wrong = np.flatnonzero((labels < first) | (labels > last))
-    if wrong.size:
-        raise ValueError(
-            f"{path}: label {labels[wrong[0]]} of image {wrong[0]} is out of range, "
-            f"expected {first} to {last}; get the file again"
-        )
-
-
-def check_count(spec: Published, split: str, found: int, where: Path) -> None:
-    """Compare the number of images with the published one.
-
-    Raises:
-        ValueError: naming both.
-    """
-    if found != spec.counts[split]:
-        raise ValueError(
-            f"{where}: {spec.title} {split} has {found} images, expected {spec.counts[split]}; "
-            "delete it and get it again"
-        )
-
-
-def one_line(error: Exception) -> str:
-    """An error's message without line breaks."""
-    return " ".join(str(error).split())
-
-
-def batches(total: int, limit: int, size: int) -> Iterator[slice]:
-    """Slices of at most ``size`` rows that cover the first ``limit`` (0: all) of ``total``."""
-    end = min(total, limit) if limit else total
-    for start in range(0, end, size):
-        yield slice(start, min(start + size, end))

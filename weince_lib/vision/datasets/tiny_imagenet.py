@@ -15,9 +15,10 @@ from pathlib import Path
 
 import torch
 
+from ...errors import one_line
 from .decoded import deal, decode, files_hash
 from .image_set import ImageSet
-from .published import Archive, Published, check_count, check_md5, one_line
+from .published import Archive, File, Published, check_md5
 
 _URL = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
 
@@ -47,14 +48,14 @@ def place(published: Published, home: Path) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def ensure(published: Published, home: Path) -> None:
-    """Download the zip to ``home`` unless it, or the unpacked folder, is there.
+def ensure(published: Published, home: Path) -> Path:
+    """The zip or the unpacked folder; the zip is downloaded to ``home`` if neither is there.
 
     Raises:
         FileNotFoundError: if it is not and cannot be had; says what to put where.
     """
-    if place(published, home) is not None:
-        return
+    if where := place(published, home):
+        return where
     from torchvision.datasets.utils import download_url
 
     archive = published.archive
@@ -62,7 +63,7 @@ def ensure(published: Published, home: Path) -> None:
     part = f"{archive.file}.part"  # so that half a download is not taken for the zip
     try:
         download_url(archive.url, str(home), filename=part, md5=archive.md5)
-        (home / part).rename(home / archive.file)
+        return (home / part).rename(home / archive.file)
     except (OSError, RuntimeError) as error:  # what urllib and torchvision raise when offline
         raise FileNotFoundError(
             f"{published.title}: neither {home / archive.file} nor {home / published.folder} is "
@@ -71,10 +72,18 @@ def ensure(published: Published, home: Path) -> None:
         ) from error
 
 
-def read(
-    published: Published, split: str, home: Path, limit: int = 0, *, cache: Path | None = None
-) -> ImageSet:
-    """Read a split from what :func:`place` finds.
+def listed_files(published: Published, home: Path) -> tuple[str, list[File]]:
+    """Where the set lies or would lie, and what must be there."""
+    where = place(published, home)
+    if where == home / published.folder:
+        return str(where), [File(where / file) for file in (CLASSES, ANNOTATIONS)]
+    assert published.archive is not None
+    zipped = home / published.archive.file
+    return str(zipped), [File.with_md5(zipped, published.archive.md5)]
+
+
+def read(published: Published, split: str, home: Path, limit: int = 0) -> ImageSet:
+    """Read a split from what :func:`place` finds; the zip is downloaded if it finds nothing.
 
     Training images are dealt out one of each class at a time; validation images come in the order
     of their annotations.
@@ -83,17 +92,15 @@ def read(
         published: :data:`SPEC`.
         split: ``"train"`` or ``"test"`` (the validation images).
         home: the data folder.
-        limit: decode the first so many images; 0 decodes all.
-        cache: folder that keeps the decoded images, see :mod:`.decoded`.
+        limit: decode the first so many images; 0 decodes all. Decoded images are kept in
+            ``home / "cache"``, see :mod:`.decoded`.
 
     Raises:
-        FileNotFoundError: if neither zip nor folder is there, or naming a file that it lacks.
+        FileNotFoundError: if neither zip nor folder can be had, or naming a file that it lacks.
         ValueError: for a zip that is not the published one, a number of images that is not, an
             annotation of an unknown class, or a file that is no readable image.
     """
-    where = place(published, home)
-    if where is None:
-        raise FileNotFoundError(f"{published.title} is not in {home}")
+    where = ensure(published, home)
     if where.suffix == ".zip":
         assert published.archive is not None
         check_md5(where, published.archive.md5)
@@ -101,7 +108,7 @@ def read(
         classes, listed = _listed(published, split, where, names, content)
         if limit:
             listed = listed[:limit]
-        images = decode([name for name, _ in listed], content, cache=cache)
+        images = decode([name for name, _ in listed], content, cache=home / "cache")
     return ImageSet(
         name=published.name,
         images=torch.from_numpy(images),
@@ -148,7 +155,11 @@ def _listed(
         if split == "train"
         else _annotated(where, names, content, classes, published)
     )
-    check_count(published, split, len(listed), where)
+    if len(listed) != published.counts[split]:
+        raise ValueError(
+            f"{where}: {published.title} {split} has {len(listed)} images, expected "
+            f"{published.counts[split]}; delete it and get it again"
+        )
     return classes, listed
 
 

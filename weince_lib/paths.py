@@ -1,4 +1,4 @@
-"""Where things are: the companion's root, its runs, its committed results.
+"""Where things are: the companion's root, its data, its runs, its committed results.
 
 Paths never depend on the working directory: papermill runs a notebook in its caller's, nbval in
 the notebook's own.
@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..places import data_folder
-
 
 def root() -> Path:
     """The companion's folder: ``$WEINCE_HOME``, else the checkout this package lies in.
@@ -18,13 +16,18 @@ def root() -> Path:
     Raises:
         FileNotFoundError: if neither holds the notebooks (the bare library was installed).
     """
-    named = os.environ.get("WEINCE_HOME")
-    folder = Path(named).expanduser().absolute() if named else Path(__file__).resolve().parents[2]
+    folder = _home()
     if not (folder / "notebooks").is_dir():
         raise FileNotFoundError(
             f"{folder} holds no notebooks; set WEINCE_HOME to a checkout of the companion"
         )
     return folder
+
+
+def _home() -> Path:
+    if named := os.environ.get("WEINCE_HOME"):
+        return Path(named).expanduser().absolute()
+    return Path(__file__).resolve().parents[1]
 
 
 def _folder(variable: str, default: str) -> Path:
@@ -111,8 +114,15 @@ def keep_retrained_in(folder: Path) -> Path:
 
 
 def data() -> Path:
-    """Downloaded data sets: ``$WEINCE_DATA`` or ``data/``."""
-    return data_folder()
+    """Downloaded data sets: ``$WEINCE_DATA`` or ``data/``.
+
+    A relative name starts at the root. Where only the library is installed and there is no root, it
+    starts in the working directory.
+    """
+    named = os.environ.get("WEINCE_DATA") or "data"
+    home = _home()
+    bare = not os.environ.get("WEINCE_HOME") and not (home / "notebooks").is_dir()
+    return (Path.cwd() if bare else home) / Path(named).expanduser()
 
 
 def reported() -> Path:
