@@ -20,10 +20,9 @@ from weince_lib.losses import (
     weince_loss,
     workspace,
 )
-from weince_lib.losses.blocks import CandidateProblem, rows_per_block
+from weince_lib.losses.candidates import CandidateProblem
 from weince_lib.losses.similarity import unit_rows
-from weince_lib.losses.streaming import candidate_nll
-from weince_lib.losses.tail_pass import read_tails
+from weince_lib.losses.streaming import candidate_nll, read_tails, rows_per_block
 
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 3e-6, torch.bfloat16: 2e-2, torch.float16: 3e-3}
 #: Budgets of one anchor to a block, of a few (which do not divide their number), and of all.

@@ -4,10 +4,10 @@ import threading
 
 import pytest
 import torch
+from weince_lib.losses.workspace import KEPT, scratch
 
 from weince_lib import weince_loss
 from weince_lib.losses import workspace
-from weince_lib.losses.workspace import KEPT, scratch
 
 LIKE = torch.empty(0)
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..losses.similarity import check_pairs, two_view_scores
+from ..losses.arguments import check_pairs
+from ..losses.similarity import two_view_scores
 
 Augment = Callable[[Tensor, torch.Generator], tuple[Tensor, Tensor]]
 

@@ -16,8 +16,8 @@ from open_clip.loss import ClipLoss as OpenClipLoss
 from open_clip.loss import gather_features
 from torch import Tensor
 
-from weince_lib.losses.blocks import CandidateProblem
-from weince_lib.losses.similarity import UnitRowsOnce, exact_dtype, loss_dtype
+from weince_lib.losses.candidates import CandidateProblem
+from weince_lib.losses.similarity import NormalizeRows, exact_dtype, loss_dtype
 
 from ._core import Correction, check_rows, contrastive_loss, resolve_correction
 
@@ -129,7 +129,7 @@ class ClipLoss(OpenClipLoss):
     def _exact(self, features: Tensor) -> Tensor:
         if self.settings is None:
             return features.to(exact_dtype(features.device))
-        unit: Tensor = UnitRowsOnce.apply(features)
+        unit: Tensor = NormalizeRows.apply(features)
         return unit
 
     def extra_repr(self) -> str:
