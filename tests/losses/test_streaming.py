@@ -275,7 +275,9 @@ def test_no_matrix_of_all_scores(loss: torch.nn.Module) -> None:
 @pytest.mark.parametrize("anchors", [1, 7, 64, 1000])
 @pytest.mark.parametrize("memory", [1, 10_000, 10**9])
 def test_rows_per_block(anchors: int, memory: int) -> None:
-    rows = rows_per_block(anchors, 50, torch.float32, torch.device("cpu"), memory)
+    z = torch.zeros(anchors, 2, dtype=torch.float64)
+    problem = CandidateProblem(z, torch.zeros(50, 2).double(), torch.arange(anchors) % 50)
+    rows = rows_per_block(problem, memory)
     assert 1 <= rows <= anchors
     assert rows == 1 or rows * 50 * 4 * 4 <= memory
     assert rows <= 512

@@ -18,7 +18,8 @@ from weince_lib.losses.similarity import two_view_scores
 
 #: The likelihood's evidence takes tails in any order, so only the new entry asks for sorted ones.
 HOW = {"evidence": "likelihood", "tail_fraction": 0.4, "evidence_margin": -3.0}
-N, D, TEMPERATURE = 40, 5, 0.3
+#: More columns than a selection sorts on the way, as it does with short rows.
+N, D, TEMPERATURE = 140, 5, 0.3
 
 
 def half_tail(tail: Tensor, resolution: float | None = None) -> tuple[Tensor, None, Tensor]:

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Any
 
 import torch
 from open_clip.loss import ClipLoss as OpenClipLoss
@@ -41,25 +41,6 @@ class ClipLoss(OpenClipLoss):
         super().__init__(*args, **kwargs)
         self.settings = resolve_correction(correction)
 
-    @overload
-    def forward(
-        self,
-        image_features: Tensor,
-        text_features: Tensor,
-        logit_scale: Tensor | float,
-        logit_bias: Tensor | None = ...,
-        output_dict: Literal[False] = ...,
-    ) -> Tensor: ...
-    @overload
-    def forward(
-        self,
-        image_features: Tensor,
-        text_features: Tensor,
-        logit_scale: Tensor | float,
-        logit_bias: Tensor | None = ...,
-        *,
-        output_dict: Literal[True],
-    ) -> dict[str, Tensor]: ...
     def forward(
         self,
         image_features: Tensor,

@@ -83,6 +83,12 @@ class CandidateProblem:
             self.positive = (1.0 - (self.anchors * paired).sum(1)).to(self.dtype)
 
     @property
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """Everything of the problem that is a tensor, as the streamed passes take it."""
+        pairs = (self.anchors, self.candidates, self.positives, self.own)
+        return (*pairs, self.anchor_ids, self.candidate_ids, self.positive)
+
+    @property
     def rows(self) -> Tensor:
         """The candidates' unit rows, shape ``(C, d)``, also where they are the anchors."""
         return self.anchors if self.candidates is None else self.candidates
@@ -122,8 +128,8 @@ class Batch:
     validate: bool = True
 
     def __post_init__(self) -> None:
-        check_flag("symmetric", self.symmetric)
-        check_flag("gather_distributed", self.gather_distributed)
+        for name in ("symmetric", "gather_distributed", "validate"):
+            check_flag(name, getattr(self, name))
         check_candidate_set(
             self.candidates,
             symmetric=self.symmetric,

@@ -50,6 +50,9 @@ class LossOptions(TypedDict, total=False):
     memory_budget: int | None
 
 
+_OPTIONS = tuple(LossOptions.__annotations__)
+
+
 class CallOptions(LossOptions, total=False):
     """The same with what belongs to one batch."""
 
@@ -139,11 +142,10 @@ def batch_loss(
         ValueError: as :func:`infonce_loss`.
         RuntimeError: as :func:`infonce_loss`.
     """
-    validate = candidates.get("validate", True)
-    scale = logit_slope(temperature, logit_scale, z0, validate=validate)
     check_memory(memory_budget)
     dense = resolve_impl(impl) == "reference"
     batch = Batch(z0, z1, **candidates)
+    scale = logit_slope(temperature, logit_scale, z0, validate=batch.validate)
     loss, evidence = problem_loss(
         batch.problems(twice_differentiable=dense),
         scale,
@@ -155,7 +157,7 @@ def batch_loss(
     dtype = loss_dtype(z0)
     if settings is None or evidence is None:
         return loss.to(dtype), None
-    if may_look(z0, validate):
+    if may_look(z0, batch.validate):
         look_for_duplicates(evidence.rho, settings.floor)
     return loss.to(dtype), evidence.to(dtype)
 
@@ -299,17 +301,9 @@ class ContrastiveLoss(nn.Module):
         self.impl: Implementation = impl
         self.memory_budget = memory_budget
 
-    def options(self) -> LossOptions:
-        """The settings, as the functional form takes them."""
-        return {
-            "candidates": self.candidates,
-            "symmetric": self.symmetric,
-            "queue": self.queue,
-            "gather_distributed": self.gather_distributed,
-            "validate": self.validate,
-            "impl": self.impl,
-            "memory_budget": self.memory_budget,
-        }
+    def options(self) -> Any:
+        """The settings, as the functional form takes them (:class:`LossOptions`)."""
+        return {name: getattr(self, name) for name in _OPTIONS}
 
     def enqueue(self, keys: Tensor, ids: Tensor | None) -> None:
         """Put a batch into the queue, if there is one and this is training."""

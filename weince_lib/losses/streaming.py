@@ -77,19 +77,13 @@ def read_tails(
     with torch.no_grad():
         read = _read_tails_op if torch.compiler.is_compiling() else _read_tails
         rho, beta, delta_aic, usable, kept = read(
-            problem.anchors.detach(),
-            None if problem.candidates is None else problem.candidates.detach(),
-            problem.positives,
-            problem.own,
-            problem.anchor_ids,
-            problem.candidate_ids,
-            problem.positive,
+            *(None if tensor is None else tensor.detach() for tensor in problem.tensors),
             settings.tail_size(problem.negatives),
             problem.negatives,
             settings.tail_index,
             settings.evidence,
             settings.floor,
-            _rows_of(problem, memory),
+            rows_per_block(problem, memory),
             keep,
         )
     return TailReading(rho, beta, delta_aic, usable), kept if keep else None
@@ -156,22 +150,8 @@ _read_tails_op = torch.library.custom_op("weince::read_tails", _read_tails, muta
 
 
 @_read_tails_op.register_fake
-def _(
-    anchors: Tensor,
-    candidates: Tensor | None,
-    positives: Tensor,
-    own: Tensor | None,
-    anchor_ids: Tensor | None,
-    candidate_ids: Tensor | None,
-    positive: Tensor,
-    k: int,
-    negatives: int,
-    tail_index: str,
-    evidence: str,
-    floor: float,
-    rows: int,
-    keep: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def _(anchors: Tensor, candidates: Tensor | None, *others: Any) -> tuple[Tensor, ...]:
+    positive, keep = others[4], others[-1]
     total = anchors.shape[0]
     columns = (anchors if candidates is None else candidates).shape[0]
     like = anchors.new_empty(total, dtype=positive.dtype)
@@ -262,19 +242,13 @@ def candidate_nll(
     compiling = torch.compiler.is_compiling()
     nll = _candidate_nll_op if compiling else _CandidateNLL.apply
     loss, *_ = nll(
-        problem.anchors,
-        candidates,
-        problem.positives,
-        problem.own,
-        problem.anchor_ids,
-        problem.candidate_ids,
-        problem.positive,
+        *problem.tensors,
         slope,
         power,
         rho,
         shortfalls,
         floor,
-        _rows_of(problem, memory),
+        rows_per_block(problem, memory),
         differentiable if candidates is not None else 0,
         grad and embeddings,
         grad and slope.requires_grad,
@@ -404,24 +378,9 @@ _candidate_nll_op = torch.library.custom_op(
 
 
 @_candidate_nll_op.register_fake
-def _(
-    anchors: Tensor,
-    candidates: Tensor | None,
-    positives: Tensor,
-    own: Tensor | None,
-    anchor_ids: Tensor | None,
-    candidate_ids: Tensor | None,
-    positive: Tensor,
-    slope: Tensor,
-    power: Tensor | None,
-    rho: Tensor | None,
-    shortfalls: Tensor | None,
-    floor: float,
-    rows: int,
-    differentiable: int,
-    embeddings_grad: bool,
-    slope_grad: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _(anchors: Tensor, candidates: Tensor | None, *others: Any) -> tuple[Tensor, ...]:
+    positive, slope = others[4:6]
+    differentiable, embeddings_grad, slope_grad = others[-3:]
     total, width = anchors.shape
     return (
         positive.new_empty(()),
@@ -485,15 +444,8 @@ class ShortfallBlocks:
     Products are taken in float32 where that is enough and in float64 where it is not: near the
     cap, and wherever float32 products would be rounded to TF32 or bfloat16.
 
-    Args:
-        anchors: unit rows, shape ``(A, d)``, float64 where the device has it.
-        candidates: unit rows, shape ``(C, d)``, or None for the anchors.
-        positives: shape ``(A,)``.
-        own: shape ``(A,)`` or None.
-        anchor_ids: shape ``(A,)`` or None.
-        candidate_ids: shape ``(C,)`` or None.
-        positive: shortfall of each positive, shape ``(A,)``, of the dtype of the blocks.
-        rows: anchors to a block.
+    The tensors are those of a :class:`CandidateProblem`; ``rows`` is the number of anchors to a
+    block. Blocks have the dtype of ``positive``.
     """
 
     def __init__(
@@ -547,21 +499,15 @@ class ShortfallBlocks:
         return block
 
 
-def _rows_of(problem: CandidateProblem, memory: int | None) -> int:
-    """How many of a problem's anchors to take at a time; see :func:`rows_per_block`."""
-    anchors = problem.anchors
-    return rows_per_block(anchors.shape[0], problem.columns, problem.dtype, anchors.device, memory)
-
-
-def rows_per_block(
-    anchors: int, columns: int, dtype: torch.dtype, device: torch.device, memory: int | None = None
-) -> int:
+def rows_per_block(problem: CandidateProblem, memory: int | None = None) -> int:
     """Number of anchors whose block's buffers fit the budget, evened out over the blocks.
 
     Raises:
         ValueError: if ``memory`` is not positive.
     """
-    most = working_memory(device, memory) // (BUFFERS * columns * dtype.itemsize)
+    anchors, device = problem.anchors.shape[0], problem.anchors.device
+    row = problem.columns * problem.dtype.itemsize
+    most = working_memory(device, memory) // (BUFFERS * row)
     if device.type == "cpu":
         most = min(most, CPU_ROWS)
     blocks = -(-anchors // max(1, most))

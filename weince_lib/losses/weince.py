@@ -129,28 +129,6 @@ class WEINCELoss(ContrastiveLoss):
         """
         return cls(temperature, **dataclasses.asdict(preset(name)), **options)
 
-    @overload
-    def forward(
-        self,
-        z0: Tensor,
-        z1: Tensor,
-        *,
-        ids: Tensor | None = ...,
-        negatives: Tensor | None = ...,
-        logit_scale: Tensor | None = ...,
-        return_evidence: Literal[False] = ...,
-    ) -> Tensor: ...
-    @overload
-    def forward(
-        self,
-        z0: Tensor,
-        z1: Tensor,
-        *,
-        ids: Tensor | None = ...,
-        negatives: Tensor | None = ...,
-        logit_scale: Tensor | None = ...,
-        return_evidence: Literal[True],
-    ) -> tuple[Tensor, TailEvidence]: ...
     def forward(
         self,
         z0: Tensor,
