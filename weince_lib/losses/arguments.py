@@ -69,7 +69,7 @@ def check_memory(memory: int | None) -> None:
 def check_candidate_set(
     candidates: str, *, symmetric: bool, queue: NegativeQueue | None, negatives: bool = False
 ) -> None:
-    """Raise ``ValueError`` for an unknown candidate set or one that has no place for the rest."""
+    """Raise ``ValueError`` for an unknown candidate set, or one that takes no further keys."""
     if candidates not in get_args(CandidateSet):
         known = ", ".join(get_args(CandidateSet))
         raise ValueError(f"unknown candidates {candidates!r}; known: {known}")

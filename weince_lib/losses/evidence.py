@@ -147,7 +147,7 @@ class TailEvidence:
 
 @dataclass(frozen=True)
 class TailReading:
-    """What an anchor's tail says by itself, before the batch is asked for rho_0.
+    """What the tail of each anchor gives alone, before rho_0 is taken over the batch.
 
     Attributes:
         rho: as in :class:`TailEvidence`, shape ``(M,)``.
@@ -357,7 +357,7 @@ def preset(name: str) -> TailSettings:
 def fit_tail(
     smallest: Tensor, k: int, settings: TailSettings, resolution: float | None = None
 ) -> TailReading:
-    """What each anchor's tail says by itself: everything but lambda, which needs the batch.
+    """Fit each anchor's tail: everything but lambda, which also needs the batch's rho_0.
 
     Args:
         smallest: as for :func:`evidence_from_tail`. In any order with the largest last, unless

@@ -6,9 +6,9 @@ constant of the row, ``-a_i delta_ij - b_i log delta_ij``, and
     dL / ds_ij = (p_ij - 1[j = i+]) (a_i + b_i / delta_ij) / A.
 
 The first pass, :func:`read_tails`, reads each anchor's tail. The second, :func:`candidate_nll`,
-forms loss and gradient together, so that nothing of a block outlives it. Both are single operators
-to ``torch.compile``, which neither traces into them nor breaks at them, and to autocast, which does
-not reach inside. Between the two stands only the batch's rho_0, so several processes can share it.
+forms loss and gradient together, block by block. ``torch.compile`` sees each pass as one operator:
+it neither traces into it nor breaks the graph there. Autocast is switched off inside. Between the
+passes only the batch's rho_0 is needed, so several processes can share a batch.
 
 :class:`ShortfallBlocks` hands out the rows of the matrix of shortfalls 1 - s to both passes, and
 :func:`scratch` lends them the memory.
@@ -36,7 +36,7 @@ from .evidence import TailReading, TailSettings, fit_tail
 NEAR = 0.1
 #: Working memory in bytes when the caller gives none. On a CPU, what a last-level cache may hold.
 CPU_MEMORY = 32 * 2**20
-#: More rows to a block make its products no faster on a CPU, and its memory dearer to touch.
+#: Most rows of a block on a CPU. More make the products no faster and the memory slower to reach.
 CPU_ROWS = 512
 ACCELERATOR_MEMORY = 512 * 2**20
 #: Matrices of one block's size alive at a time.
@@ -467,7 +467,7 @@ class ShortfallBlocks:
         self.positives, self.own = positives[:, None], None if own is None else own[:, None]
         self.anchor_ids, self.candidate_ids = anchor_ids, candidate_ids
         self.dtype, self.rows = dtype, rows
-        self.one = torch.ones((), dtype=dtype)  # on the CPU: as good as a Python number
+        self.one = torch.ones((), dtype=dtype)  # stays on the CPU, like a Python number
         self.exact_one = self.exact_anchors.new_ones(1)
         self.positive = positive[:, None]
         self.always_exact = dtype == torch.float64 or float32_products_are_rounded()
@@ -478,7 +478,7 @@ class ShortfallBlocks:
         return (slice(i, min(i + self.rows, total)) for i in range(0, total, self.rows))
 
     def fill(self, rows: slice, out: Tensor, *, exact: bool = False) -> Tensor:
-        """Write the shortfalls of ``rows`` to ``out``, shape ``(rows, C)``; nothing left out."""
+        """Write the shortfalls of ``rows`` to ``out``, shape ``(rows, C)``, of all columns."""
         if exact or self.always_exact:
             with scratch(1, (out.shape[0], out.shape[1]), self.exact_anchors) as (wide,):
                 others = self.exact_candidates.T
