@@ -6,7 +6,7 @@ import torch
 
 from weince_lib.diagnostics.batch_correction import corrections, gradient_shares
 from weince_lib.losses import tail_evidence
-from weince_lib.losses.presets import PRESETS
+from weince_lib.losses.evidence import PRESETS
 
 
 def test_gradient_shares_are_those_of_the_loss_whatever_the_positive():

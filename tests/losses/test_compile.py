@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from weince_lib.losses import InfoNCELoss, WEINCELoss
-from weince_lib.losses.blocks import CandidateProblem
-from weince_lib.losses.similarity import Implementation
-from weince_lib.losses.streaming import _candidate_nll_op
-from weince_lib.losses.tail_pass import _read_tails_op
+from weince_lib.losses.arguments import Implementation
+from weince_lib.losses.candidates import CandidateProblem
+from weince_lib.losses.streaming import _candidate_nll_op, _read_tails_op
 
 LOSSES: dict[str, Callable[[Implementation], nn.Module]] = {
     "infonce": lambda impl: InfoNCELoss(impl=impl),

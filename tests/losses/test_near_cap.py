@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from weince_lib.losses import PRESETS, infonce_loss, preset, weince_loss
-from weince_lib.losses.blocks import CandidateProblem, float32_products_are_rounded
-from weince_lib.losses.similarity import UnitRowsOnce, unit_rows
+from weince_lib.losses.candidates import CandidateProblem
+from weince_lib.losses.similarity import NormalizeRows, unit_rows
+from weince_lib.losses.streaming import float32_products_are_rounded
 
 IMPLEMENTATIONS = ("reference", "streaming")
 LOSSES: dict[str, Callable[..., Any]] = {
@@ -170,8 +171,8 @@ def test_autocast_changes_nothing(name: str, impl: str) -> None:
 
 def test_closed_form_normalisation() -> None:
     z = torch.randn(5, 4, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(UnitRowsOnce.apply, z)
-    assert torch.equal(UnitRowsOnce.apply(z), unit_rows(z))
+    assert torch.autograd.gradcheck(NormalizeRows.apply, z)
+    assert torch.equal(NormalizeRows.apply(z), unit_rows(z))
 
 
 def test_hard_tail_is_exact_beyond_its_first_point() -> None:

@@ -64,7 +64,7 @@ def test_without_looking_slots_hold_finite_rows_too() -> None:
 def test_enqueue_reads_nothing_back_from_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tensors on the meta device have no values: whatever asks for one fails."""
     # Autocast, which this switches off, does not know the meta device.
-    monkeypatch.setattr("weince_lib.losses.negative_queue.unit_rows", lambda z: z)
+    monkeypatch.setattr("weince_lib.losses.queue.unit_rows", lambda z: z)
     queue = NegativeQueue(6, 3).to("meta")
     queue.enqueue(torch.empty(4, 3, device="meta"))
     assert queue.filled == 4

@@ -10,7 +10,7 @@ from loss_batches import two_views
 from torch import Tensor
 
 from weince_lib.losses import RELEASED, AblationLoss, ReleasedLoss, TailSettings, WEINCELoss
-from weince_lib.losses.hard_negatives import BatchTailIndex, only_negatives, tail_slope
+from weince_lib.losses.ablation import BatchTailIndex, only_negatives, tail_slope
 
 
 def arrays(*tensors: Tensor):

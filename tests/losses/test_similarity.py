@@ -10,13 +10,9 @@ import torch
 import transcribed_weince as transcribed
 from loss_batches import two_views
 
-from weince_lib.losses.similarity import (
-    candidate_cross_entropy,
-    check_embeddings,
-    check_pairs,
-    check_temperature,
-    two_view_scores,
-)
+from weince_lib.losses.arguments import check_embeddings, check_pairs, check_temperature
+from weince_lib.losses.dense import candidate_cross_entropy
+from weince_lib.losses.similarity import two_view_scores
 
 
 def test_scores_are_the_cosines_of_all_views() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -18,12 +19,10 @@ from weince_lib.losses import (
     infonce_loss,
     preset,
     weince_loss,
-    workspace,
 )
-from weince_lib.losses.blocks import CandidateProblem, rows_per_block
+from weince_lib.losses.candidates import CandidateProblem
 from weince_lib.losses.similarity import unit_rows
-from weince_lib.losses.streaming import candidate_nll
-from weince_lib.losses.tail_pass import read_tails
+from weince_lib.losses.streaming import candidate_nll, read_tails, rows_per_block, scratch
 
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 3e-6, torch.bfloat16: 2e-2, torch.float16: 3e-3}
 #: Budgets of one anchor to a block, of a few (which do not divide their number), and of all.
@@ -259,17 +258,26 @@ def test_no_matrix_of_all_scores(loss: torch.nn.Module) -> None:
                     self.size = max(self.size, t.untyped_storage().nbytes())
             return out
 
-    workspace._thread.__dict__.clear()  # what a larger batch may have left
-    z0, z1 = views(300, 4, torch.float32)
-    with Largest() as largest:
-        loss(z0, z1).backward()
-    assert 0 < largest.size <= 50_000 < 600 * 600 * 4
+    sizes = []
+
+    def run() -> None:
+        z0, z1 = views(300, 4, torch.float32)
+        with Largest() as largest:
+            loss(z0, z1).backward()
+        sizes.append(largest.size)
+
+    thread = threading.Thread(target=run)  # a new one has no memory of a larger batch
+    thread.start()
+    thread.join()
+    assert 0 < sizes[0] <= 50_000 < 600 * 600 * 4
 
 
 @pytest.mark.parametrize("anchors", [1, 7, 64, 1000])
 @pytest.mark.parametrize("memory", [1, 10_000, 10**9])
 def test_rows_per_block(anchors: int, memory: int) -> None:
-    rows = rows_per_block(anchors, 50, torch.float32, torch.device("cpu"), memory)
+    z = torch.zeros(anchors, 2, dtype=torch.float64)
+    problem = CandidateProblem(z, torch.zeros(50, 2).double(), torch.arange(anchors) % 50)
+    rows = rows_per_block(problem, memory)
     assert 1 <= rows <= anchors
     assert rows == 1 or rows * 50 * 4 * 4 <= memory
     assert rows <= 512
@@ -286,3 +294,65 @@ def test_unknown_implementation_and_budget(make: Callable[..., Any]) -> None:
     z0, z1 = views(3, 2, torch.float32)
     with pytest.raises(ValueError, match="unknown impl 'fast'"):
         (infonce_loss if make is InfoNCELoss else weince_loss)(z0, z1, impl="fast")
+
+
+# Memory lent for blocks of scores ------------------------------------------------------------
+
+
+def test_lent_matrices_have_their_shape_and_do_not_overlap() -> None:
+    with scratch(3, (4, 6), torch.empty(0, dtype=torch.float64)) as lent:
+        for i, matrix in enumerate(lent):
+            assert (matrix.shape, matrix.dtype) == ((4, 6), torch.float64)
+            matrix.fill_(i)
+        assert [float(matrix.mean()) for matrix in lent] == [0.0, 1.0, 2.0]
+
+
+def test_a_call_inside_a_call_and_another_thread_get_memory_of_their_own() -> None:
+    def overwrite(value: float) -> None:
+        with scratch(1, (3, 5), torch.empty(0)) as (other,):
+            other.fill_(value)
+
+    overwrite(0.0)
+    with scratch(1, (3, 5), torch.empty(0)) as (mine,):
+        mine.fill_(1.0)
+        overwrite(2.0)
+        thread = threading.Thread(target=overwrite, args=(3.0,))
+        thread.start()
+        thread.join()
+        assert torch.equal(mine, torch.ones(3, 5))
+
+
+def test_memory_first_lent_in_inference_mode_serves_outside_of_it() -> None:
+    def run() -> None:
+        with torch.inference_mode():
+            weince_loss(*views(9, 4, torch.float32))
+        weince_loss(*views(9, 4, torch.float32)).backward()
+        done.append(True)
+
+    done: list[bool] = []
+    thread = threading.Thread(target=run)  # a new one has no memory lent before
+    thread.start()
+    thread.join()
+    assert done == [True]
+
+
+def test_a_loss_works_after_one_that_failed_inside_its_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    z = views(9, 4, torch.float32)
+    expected = weince_loss(*z)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "softmax", lambda *a, **k: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            weince_loss(*z)
+    assert torch.equal(weince_loss(*z), expected)
+
+
+def test_a_result_does_not_change_with_the_next_call() -> None:
+    z0, z1 = views(40, 8, torch.float32)
+    loss, evidence = weince_loss(z0, z1, return_evidence=True)
+    kept = [x.clone() for x in (loss.detach(), evidence.beta, evidence.lam, evidence.rho)]
+    (gradient,) = torch.autograd.grad(loss, z0, retain_graph=True)
+    weince_loss(*views(40, 8, torch.float32, seed=1))
+    torch.testing.assert_close([loss.detach(), evidence.beta, evidence.lam, evidence.rho], kept)
+    torch.testing.assert_close(torch.autograd.grad(loss, z0)[0], gradient, rtol=0, atol=0)

@@ -22,7 +22,8 @@ from weince_lib.losses import (
     infonce_loss,
     weince_loss,
 )
-from weince_lib.losses.similarity import candidate_cross_entropy, two_view_scores
+from weince_lib.losses.dense import candidate_cross_entropy
+from weince_lib.losses.similarity import two_view_scores
 
 each_preset = pytest.mark.parametrize("name", PRESETS)
 each_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -184,7 +184,7 @@ def test_reference_has_every_room_and_every_exported_name():
         assert place, name
     assert ".. autoclass:: weince_lib.losses.WEINCELoss\n   :members:" in text
     assert ".. autofunction:: weince_lib.losses.weince_loss" in text
-    assert ".. autodata:: weince_lib.losses.presets.PRESETS" in text
+    assert ".. autodata:: weince_lib.losses.evidence.PRESETS" in text
 
 
 def test_reference_documents_nothing_twice():

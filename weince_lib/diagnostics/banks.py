@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from ..checks import check_at_least
-from ..losses.similarity import check_pairs, two_view_scores
+from ..losses.arguments import check_pairs
+from ..losses.similarity import two_view_scores
 
 Augment = Callable[[Tensor, torch.Generator], tuple[Tensor, Tensor]]
 

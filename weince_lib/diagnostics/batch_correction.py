@@ -19,8 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..losses.evidence import TailEvidence, TailSettings, evidence_from_tail
-from ..losses.presets import PRESETS
+from ..losses.evidence import PRESETS, TailEvidence, TailSettings, evidence_from_tail
 
 #: Share of an anchor's negatives that count as the hardest.
 HARDEST = 0.01
@@ -88,7 +87,7 @@ def corrections(
         batch_size: pairs per batch N; 2N rows. 256 is the paper's. Small sets make smaller batches.
         batches: at most so many, without a row in common; 32 as in the paper's banks.
         temperature: 0.5 is the paper's for images; 0.05 for text.
-        presets: see :data:`weince_lib.losses.presets.PRESETS`.
+        presets: see :data:`weince_lib.losses.PRESETS`.
         seed: of the draws.
 
     Raises:

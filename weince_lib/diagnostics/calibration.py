@@ -42,8 +42,7 @@ from scipy import interpolate, special
 from torch import Tensor
 
 from ..checks import check_at_least
-from ..losses.evidence import TailSettings, read_tail
-from ..losses.presets import PRESETS
+from ..losses.evidence import PRESETS, TailSettings, fit_tail
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,7 +146,7 @@ class Gate:
         """The gate of a loss with these settings."""
 
         def read(smallest: Tensor, k: int) -> tuple[Tensor, Tensor]:
-            reading = read_tail(smallest.clamp_min(settings.floor), k, settings)
+            reading = fit_tail(smallest.clamp_min(settings.floor), k, settings)
             return reading.delta_aic, reading.usable
 
         return cls(name, read, settings.evidence_margin, settings.evidence_sharpness)

@@ -18,8 +18,7 @@ import numpy as np
 import torch
 
 from ..checks import check_positive
-from ..losses.evidence import has_spread, read_tail
-from ..losses.presets import PRESETS
+from ..losses.evidence import PRESETS, fit_tail, has_spread
 from .batch_correction import Correction, corrections
 from .diagnosis_text import assumptions, headline, reason
 from .embeddings import ReadSettings, read_embeddings, read_labels, read_pairs
@@ -342,7 +341,7 @@ def _open_share(bank: StreamedBank) -> tuple[float, float]:
     tails = torch.from_numpy(bank.tails[:, : k + 1].astype(np.float64))
     tails = tails.clamp_min(calibrated.floor)
     resolution = float(np.finfo(np.float32).eps)  # what the bank keeps
-    reading = read_tail(tails, k, calibrated, resolution=resolution)
+    reading = fit_tail(tails, k, calibrated, resolution=resolution)
     usable = reading.usable & has_spread(tails[:, 0], tails[:, -1], resolution)
     opened = (usable & (reading.delta_aic > calibrated.evidence_margin)).double().numpy()
     share, a = float(opened.mean()), len(opened)

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weince_lib.losses.arguments import check_temperature
-from weince_lib.losses.similarity import ZERO_NORM, check_embeddings
+from weince_lib.losses.arguments import check_embeddings, check_temperature
+from weince_lib.losses.similarity import ZERO_NORM
 
 from ..checks import check_at_least
 from .checks import check_labelled_features, full_precision

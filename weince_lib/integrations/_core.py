@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from weince_lib.losses.blocks import CandidateProblem
-from weince_lib.losses.evidence import TailEvidence, TailSettings, weigh
-from weince_lib.losses.presets import preset
-from weince_lib.losses.similarity import check_kind
-from weince_lib.losses.streaming import candidate_nll
-from weince_lib.losses.tail_pass import read_tails
+from weince_lib.losses.arguments import check_kind
+from weince_lib.losses.candidates import CandidateProblem
+from weince_lib.losses.evidence import TailEvidence, TailSettings, preset
+from weince_lib.losses.infonce import problem_loss
+from weince_lib.losses.similarity import exact_dtype
 
 #: Tail settings, the name of a preset, or None for InfoNCE.
 Correction = TailSettings | str | None
@@ -57,63 +54,11 @@ def check_rows(z: Tensor, name: str) -> None:
             raise ValueError(f"{name}: row {row} holds NaN or infinity")
 
 
-@dataclass(eq=False)
-class CountedProblem(CandidateProblem):
-    """A candidate problem whose anchors have fewer negatives than its columns suggest.
-
-    Attributes:
-        fewest_negatives: number of negatives of the anchor that has fewest; the tail is sized by
-            it, so that every anchor has one. None: all columns count.
-    """
-
-    fewest_negatives: int | None = None
-
-    @property
-    def negatives(self) -> int:
-        """Number of negatives that every anchor has."""
-        if self.fewest_negatives is None:
-            return super().negatives
-        return self.fewest_negatives
-
-
-def gather_rows(rows: Tensor) -> Tensor:
-    """The rows of all processes in the order of their ranks, with a gradient back to each.
-
-    The gradient is the sum of what every process asks for, so that after the averaging of
-    ``DistributedDataParallel`` it is the whole batch's. All processes must hold equally many rows.
-
-    Args:
-        rows: shape ``(n, ...)``.
-
-    Returns:
-        Shape ``(world size * n, ...)``.
-    """
-    # Not every build of torch has it.
-    from torch.distributed.nn.functional import all_gather
-
-    return torch.cat(all_gather(rows.contiguous()))
-
-
 def world() -> tuple[int, int]:
     """Rank and number of processes; ``(0, 1)`` without a process group."""
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank(), dist.get_world_size()
     return 0, 1
-
-
-def evidence_of(
-    problem: CandidateProblem, settings: TailSettings, *, all_ranks: bool = False
-) -> tuple[TailEvidence, Tensor | None]:
-    """Tail evidence of a problem's anchors, and their shortfalls where few enough to keep.
-
-    Args:
-        problem: anchors and candidates, at least one negative each.
-        settings: how the tails are read.
-        all_ranks: take rho_0 over the anchors of all processes, because each holds a part only.
-    """
-    reading, shortfalls = read_tails(problem, settings)
-    batch_rho = gather_rows(reading.rho) if all_ranks else None
-    return weigh(reading, settings, batch_rho), shortfalls
 
 
 def contrastive_loss(
@@ -131,25 +76,17 @@ def contrastive_loss(
         scale: 1 / tau, a number or a tensor of one element, which then has a gradient.
         settings: how the tails are read; None is InfoNCE. So is a problem without negatives.
         evidence: of the problem's anchors, if it has been taken elsewhere.
-        all_ranks: as for :func:`evidence_of`.
+        all_ranks: take rho_0 over the anchors of all processes, because each holds a part only.
 
     Returns:
         Scalar, in nats per anchor.
     """
-    anchors = problem.anchors
-    if isinstance(scale, Tensor):
-        scale = scale.reshape(()).to(anchors.device)
-    one = anchors.new_ones(anchors.shape[0], dtype=problem.dtype)
-    if settings is None or problem.negatives < 1:
-        return candidate_nll(problem, slope=one * scale)
-    shortfalls = None
-    if evidence is None:
-        evidence, shortfalls = evidence_of(problem, settings, all_ranks=all_ranks)
-    return candidate_nll(
-        problem,
-        slope=(one - evidence.lam) * scale,
-        power=evidence.lam * evidence.beta,
-        floor=settings.floor,
-        rho=evidence.rho,
-        shortfalls=shortfalls,
+    device = problem.anchors.device
+    if not isinstance(scale, Tensor):
+        scale = torch.full((), scale, dtype=exact_dtype(device))
+    if problem.negatives < 1:
+        settings = None
+    loss, _ = problem_loss(
+        [problem], scale.reshape(()).to(device), settings, evidence=evidence, all_ranks=all_ranks
     )
+    return loss

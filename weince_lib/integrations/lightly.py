@@ -14,18 +14,11 @@ from lightly.loss import NTXentLoss as LightlyNTXentLoss
 from torch import Tensor
 
 from weince_lib.losses.arguments import check_temperature
-from weince_lib.losses.blocks import CandidateProblem
-from weince_lib.losses.similarity import UnitRowsOnce, loss_dtype, stack_views
+from weince_lib.losses.candidates import CandidateProblem
+from weince_lib.losses.distributed import gather_rows
+from weince_lib.losses.similarity import NormalizeRows, loss_dtype, stack_views
 
-from ._core import (
-    Correction,
-    CountedProblem,
-    check_rows,
-    contrastive_loss,
-    gather_rows,
-    resolve_correction,
-    world,
-)
+from ._core import Correction, check_rows, contrastive_loss, resolve_correction, world
 
 
 class NTXentLoss(LightlyNTXentLoss):
@@ -91,15 +84,15 @@ class NTXentLoss(LightlyNTXentLoss):
 
     def _bank_problem(self, out0: Tensor, out1: Tensor) -> CandidateProblem:
         n, device = out0.shape[0], out0.device
-        keys: Tensor = UnitRowsOnce.apply(out1)
+        keys: Tensor = NormalizeRows.apply(out1)
         _, bank = self.memory_bank(keys.to(out1.dtype), update=out0.requires_grad)
-        bank = UnitRowsOnce.apply(bank.T.to(device))
+        bank = NormalizeRows.apply(bank.T.to(device))
         candidates = torch.cat([keys, bank])
         # The other keys of the batch are no candidates: they share the anchors' identity.
         identity = torch.zeros(candidates.shape[0], dtype=torch.long, device=device)
         identity[n:] = 1
-        return CountedProblem(
-            anchors=UnitRowsOnce.apply(out0),
+        return CandidateProblem(
+            anchors=NormalizeRows.apply(out0),
             candidates=candidates,
             positives=torch.arange(n, device=device),
             anchor_ids=identity[:n],
@@ -118,7 +111,7 @@ def _gathered_two_view(out0: Tensor, out1: Tensor) -> CandidateProblem:
     """This process's 2N views against those of all; first all first views, then all second."""
     n = out0.shape[0]
     rank, size = world()
-    anchors: Tensor = UnitRowsOnce.apply(stack_views(out0, out1))
+    anchors: Tensor = NormalizeRows.apply(stack_views(out0, out1))
     everyone = gather_rows(anchors).unflatten(0, (size, 2, n))
     mine = torch.arange(rank * n, rank * n + n, device=out0.device)
     first, second = mine, mine + size * n

@@ -18,18 +18,18 @@ from pytorch_metric_learning.utils import loss_and_miner_utils as lmu
 from torch import Tensor
 
 from weince_lib.losses.arguments import check_temperature
-from weince_lib.losses.evidence import TailEvidence, TailSettings, evidence_from_tail
-from weince_lib.losses.similarity import UnitRowsOnce, loss_dtype
-from weince_lib.losses.weince import endpoint_coordinate
-
-from ._core import (
-    Correction,
-    CountedProblem,
-    check_rows,
-    contrastive_loss,
-    evidence_of,
-    resolve_correction,
+from weince_lib.losses.candidates import CandidateProblem
+from weince_lib.losses.dense import endpoint_coordinate
+from weince_lib.losses.evidence import (
+    TailEvidence,
+    TailSettings,
+    blend_weights,
+    read_score_tails,
 )
+from weince_lib.losses.similarity import NormalizeRows, loss_dtype
+from weince_lib.losses.streaming import read_tails
+
+from ._core import Correction, check_rows, contrastive_loss, resolve_correction
 
 
 class NTXentLoss(MetricLearningNTXentLoss):
@@ -100,8 +100,8 @@ class NTXentLoss(MetricLearningNTXentLoss):
         a1, p, a2, n = (c_f.to_device(index, embeddings) for index in pairs)
         if len(a1) == 0 or len(a2) == 0:
             return self.zero_losses()
-        anchors: Tensor = UnitRowsOnce.apply(embeddings)
-        candidates: Tensor | None = None if itself else UnitRowsOnce.apply(ref_emb)
+        anchors: Tensor = NormalizeRows.apply(embeddings)
+        candidates: Tensor | None = None if itself else NormalizeRows.apply(ref_emb)
         dtype = loss_dtype(embeddings)
         by_labels = indices_tuple is None and type(self.reducer) is MeanReducer
         if by_labels and labels is not None and ref_labels is not None:
@@ -126,11 +126,11 @@ class NTXentLoss(MetricLearningNTXentLoss):
         scale = 1.0 / self.temperature
         if candidates is None and ref_labels is labels and torch.equal(a1, rows):
             # One positive each, so anchor and positive are all that the negatives leave out.
-            problem = CountedProblem(anchors, None, p, own=a1, dtype=dtype)
+            problem = CandidateProblem(anchors, None, p, own=a1, dtype=dtype)
             return contrastive_loss(problem, scale, self.settings)
         columns = anchors if candidates is None else candidates
         # Labels leave out the anchor itself and the other positives.
-        problem = CountedProblem(
+        problem = CandidateProblem(
             anchors[a1],
             columns,
             p,
@@ -145,7 +145,7 @@ class NTXentLoss(MetricLearningNTXentLoss):
         fewest = int(torch.bincount(a2, minlength=anchors.shape[0])[unique].min())
         if fewest == 0:  # an anchor without negatives leaves no tail to size the others by
             return contrastive_loss(problem, scale, None)
-        tails = CountedProblem(
+        tails = CandidateProblem(
             anchors.detach()[unique],
             columns.detach(),
             torch.empty_like(unique).scatter_(0, pair_to_unique, p),
@@ -154,7 +154,8 @@ class NTXentLoss(MetricLearningNTXentLoss):
             dtype=dtype,
             fewest_negatives=fewest,
         )
-        anchor, _ = evidence_of(tails, self.settings)
+        reading, _ = read_tails(tails, self.settings)
+        anchor = blend_weights(reading, self.settings)
         evidence = TailEvidence(
             rho=anchor.rho[pair_to_unique],
             beta=anchor.beta[pair_to_unique],
@@ -204,11 +205,8 @@ def _mined_evidence(
     fewest = int(is_negative[unique].sum(1).min())
     if fewest == 0:
         return lam, power
-    k = settings.tail_size(fewest)
-    shortfalls = (1.0 - scores[unique]).clamp_min(settings.floor)
-    shortfalls = shortfalls.masked_fill(~is_negative[unique], torch.inf)
-    smallest = shortfalls.topk(min(k + 1, fewest), dim=1, largest=False, sorted=True).values
-    evidence = evidence_from_tail(smallest, k, settings)
+    reading = read_score_tails(scores[unique], is_negative[unique], settings, fewest)
+    evidence = blend_weights(reading, settings)
     lam[unique] = evidence.lam
     power[unique] = evidence.lam * evidence.beta
     return lam, power

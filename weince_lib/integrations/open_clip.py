@@ -9,15 +9,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Any
 
 import torch
 from open_clip.loss import ClipLoss as OpenClipLoss
 from open_clip.loss import gather_features
 from torch import Tensor
 
-from weince_lib.losses.blocks import CandidateProblem
-from weince_lib.losses.similarity import UnitRowsOnce, exact_dtype, loss_dtype
+from weince_lib.losses.candidates import CandidateProblem
+from weince_lib.losses.similarity import NormalizeRows, exact_dtype, loss_dtype
 
 from ._core import Correction, check_rows, contrastive_loss, resolve_correction
 
@@ -41,25 +41,6 @@ class ClipLoss(OpenClipLoss):
         super().__init__(*args, **kwargs)
         self.settings = resolve_correction(correction)
 
-    @overload
-    def forward(
-        self,
-        image_features: Tensor,
-        text_features: Tensor,
-        logit_scale: Tensor | float,
-        logit_bias: Tensor | None = ...,
-        output_dict: Literal[False] = ...,
-    ) -> Tensor: ...
-    @overload
-    def forward(
-        self,
-        image_features: Tensor,
-        text_features: Tensor,
-        logit_scale: Tensor | float,
-        logit_bias: Tensor | None = ...,
-        *,
-        output_dict: Literal[True],
-    ) -> dict[str, Tensor]: ...
     def forward(
         self,
         image_features: Tensor,
@@ -129,7 +110,7 @@ class ClipLoss(OpenClipLoss):
     def _exact(self, features: Tensor) -> Tensor:
         if self.settings is None:
             return features.to(exact_dtype(features.device))
-        unit: Tensor = UnitRowsOnce.apply(features)
+        unit: Tensor = NormalizeRows.apply(features)
         return unit
 
     def extra_repr(self) -> str:

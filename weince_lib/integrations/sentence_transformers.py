@@ -17,17 +17,11 @@ from sentence_transformers.base.losses.merged_forward import embed_columns
 from sentence_transformers.util import cos_sim
 from torch import Tensor, nn
 
-from weince_lib.losses.blocks import CandidateProblem
-from weince_lib.losses.similarity import UnitRowsOnce, loss_dtype
+from weince_lib.losses.candidates import CandidateProblem
+from weince_lib.losses.distributed import gather_rows
+from weince_lib.losses.similarity import NormalizeRows, loss_dtype
 
-from ._core import (
-    Correction,
-    check_rows,
-    contrastive_loss,
-    gather_rows,
-    resolve_correction,
-    world,
-)
+from ._core import Correction, check_rows, contrastive_loss, resolve_correction, world
 
 
 class MultipleNegativesRankingLoss(nn.Module):
@@ -109,7 +103,7 @@ class MultipleNegativesRankingLoss(nn.Module):
             raise ValueError(f"columns must have one shape (N, d), got {sorted(shapes)}")
         rank, size = world() if self.gather_across_devices else (0, 1)
         n = embeddings[0].shape[0]
-        columns: list[Tensor] = [UnitRowsOnce.apply(column) for column in embeddings]
+        columns: list[Tensor] = [NormalizeRows.apply(column) for column in embeddings]
         anchors, candidates = columns[0], columns[1:]
         if size > 1:
             candidates = [gather_rows(column) for column in candidates]

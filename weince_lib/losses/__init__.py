@@ -1,15 +1,13 @@
 """InfoNCE and WEINCE, the tail evidence that blends them, and the parts of a gain one by one."""
 
-from .ablation import AblationLoss, AblationSettings
-from .evidence import TailEvidence, TailSettings, tail_evidence
+from .ablation import RELEASED, AblationLoss, AblationSettings, ReleasedLoss
+from .dense import blended_logits, endpoint_coordinate, infonce_from_scores, weince_from_scores
+from .evidence import PRESETS, TailEvidence, TailSettings, preset, tail_evidence
 from .infonce import InfoNCELoss, infonce_loss
 from .monitor import TailMonitor
-from .negative_queue import NegativeQueue
-from .presets import PRESETS, preset
-from .released import RELEASED, ReleasedLoss
-from .scores import infonce_from_scores, weince_from_scores
+from .queue import NegativeQueue
 from .sharpness import Sharpness, sharpness
-from .weince import WEINCELoss, blended_logits, endpoint_coordinate, weince_loss
+from .weince import WEINCELoss, weince_loss
 
 __all__ = [
     "PRESETS",

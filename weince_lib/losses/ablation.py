@@ -2,39 +2,176 @@
 
     L = CE over C(i) of (1 - lambda_i) s_ij / tau + lambda_i (-beta_i log(1 - s_ij))
         + w_softmax * CE over {i+} and H(i) of s_ij / tau
-        + w_Weibit  * CE over {i+} and H(i) of -beta log(1 - s_ij),
+        + w_Weibit  * CE over {i+} and H(i) of -beta log(1 - s_ij).
 
-with the hardest negatives H(i) of :mod:`weince_lib.losses.hard_negatives`. lambda = 0 is InfoNCE,
-lambda = 1 the pure Weibull link ("Weibit"). lambda_i may be each anchor's own, another anchor's,
-or the batch's mean, which tells whether it matters *which* anchor is corrected. Two views, one
-process.
+The first line is WEINCE: lambda = 0 is InfoNCE, lambda = 1 the pure Weibull link ("Weibit").
+lambda_i may be each anchor's own, another anchor's, or the batch's mean, which tells whether it
+matters *which* anchor is corrected. The other two are cross-entropies over the positive i+ and the
+K hardest negatives H(i). Their beta is one for all anchors, read from the batch's smallest
+shortfalls and averaged over steps (:class:`BatchTailIndex`). Two views, one process.
+
+The release's WEINCE script adds 0.5 of each (:data:`RELEASED`); its InfoNCE script adds neither.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .ablation_settings import AblationSettings
-from .arguments import check_flag, check_temperature
-from .blocks import CandidateProblem
-from .candidates import candidate_problems
-from .evidence import TailEvidence, tail_evidence, weigh
-from .hard_negatives import (
-    FIRST_BETA,
-    BatchTailIndex,
-    PairCosines,
-    hardest_negatives,
-    only_negatives,
+from .arguments import check_flag, check_number, check_temperature
+from .candidates import Batch, CandidateProblem
+from .dense import blended_logits, candidate_cross_entropy, endpoint_coordinate
+from .evidence import (
+    TailEvidence,
+    TailSettings,
+    blend_weights,
+    line_slope,
+    log_points,
+    preset,
+    tail_evidence,
 )
-from .similarity import candidate_cross_entropy, loss_dtype
-from .streaming import candidate_nll
-from .tail_pass import read_tails
-from .weince import blended_logits, endpoint_coordinate
+from .similarity import exact_dtype, loss_dtype
+from .streaming import candidate_nll, read_tails
+
+Link = Literal["softmax", "blend", "weibit"]
+Assignment = Literal["own", "shuffled", "mean", "fixed"]
+
+#: Share of all the batch's negative shortfalls that make the tail beta is read from ...
+TAIL_FRACTION = 0.05
+#: ... the least number of them, as far as there are so many ...
+LEAST_TAIL = 1024
+#: ... and the share of the tail, its smallest points, that is dropped before the fit.
+DROPPED = 0.05
+#: A fit with a smaller coefficient of determination is not taken.
+LEAST_R2 = 0.85
+#: Bounds of a fitted beta.
+BOUNDS = (0.5, 16.0)
+#: beta before the first batch, and the weight of the past in its running mean.
+FIRST_BETA, MOMENTUM = 4.0, 0.9
+
+
+@dataclass(frozen=True)
+class AblationSettings:
+    """One cell of the ablation; the defaults are the paper's WEINCE.
+
+    Attributes:
+        link: of the loss over all candidates: ``"softmax"`` (lambda = 0), ``"blend"``, or
+            ``"weibit"`` (lambda = 1).
+        tail: how beta and lambda are read from the batch; of no use to ``"softmax"``.
+        fixed_beta: a tail index in place of the one read, the same for every anchor; ``None``
+            takes ``tail``'s.
+        assignment: whose lambda an anchor of the blend gets. ``"own"``; ``"shuffled"``: that of
+            the anchor before it in the batch, whose order is random, so another image's, with the
+            batch's lambdas kept as they are; ``"mean"``: the batch's mean; ``"fixed"``:
+            ``fixed_lambda``.
+        fixed_lambda: in [0, 1], with ``assignment="fixed"``.
+        softmax_weight: of the softmax loss over the hardest negatives; 0.5 in the release.
+        weibit_weight: of the Weibit loss over them; 0.5 in the release.
+        hardest: how many negatives these two take; 50 in the release.
+
+    Raises:
+        ValueError: for a value outside its range, or settings that do not go together.
+    """
+
+    link: Link = "blend"
+    tail: TailSettings = field(default_factory=TailSettings)
+    fixed_beta: float | None = None
+    assignment: Assignment = "own"
+    fixed_lambda: float | None = None
+    softmax_weight: float = 0.0
+    weibit_weight: float = 0.0
+    hardest: int = 50
+
+    def __post_init__(self) -> None:
+        for name, known in (("link", get_args(Link)), ("assignment", get_args(Assignment))):
+            if getattr(self, name) not in known:
+                raise ValueError(
+                    f"unknown {name} {getattr(self, name)!r}; known: {', '.join(known)}"
+                )
+        tail: Any = self.tail
+        if not isinstance(tail, TailSettings):
+            raise ValueError(f"tail must be TailSettings(...) or a preset(name), got {tail!r}")
+        for name in ("softmax_weight", "weibit_weight", "fixed_beta", "fixed_lambda"):
+            value = getattr(self, name)
+            if value is not None or not name.startswith("fixed"):
+                check_number(name, value)
+        for name in ("softmax_weight", "weibit_weight"):
+            if not 0.0 <= getattr(self, name) < math.inf:
+                raise ValueError(
+                    f"{name} must be finite and not negative, got {getattr(self, name)}"
+                )
+        hardest: Any = self.hardest
+        if not isinstance(hardest, int) or isinstance(hardest, bool) or hardest < 1:
+            raise ValueError(
+                "hardest must be a whole number of negatives, 1 or more, got "
+                f"{hardest!r}; give an int such as 50"
+            )
+        if self.fixed_beta is not None and not 0.0 < self.fixed_beta < math.inf:
+            raise ValueError(f"fixed_beta must be positive and finite, got {self.fixed_beta}")
+        if self.fixed_lambda is not None and not 0.0 <= self.fixed_lambda <= 1.0:
+            raise ValueError(f"fixed_lambda must lie in [0, 1], got {self.fixed_lambda}")
+        if (self.assignment == "fixed") != (self.fixed_lambda is not None):
+            raise ValueError(
+                f"assignment {self.assignment!r} and fixed_lambda = {self.fixed_lambda} do not "
+                'fit; only "fixed" takes a fixed_lambda'
+            )
+        self._check_unused()
+
+    def _check_unused(self) -> None:
+        """Refuse what the link does not use, so that one objective has one set of settings."""
+        if self.link != "blend" and self.assignment != "own":
+            raise ValueError(f"link {self.link!r} has no lambda to assign ({self.assignment!r})")
+        if self.link == "softmax" and self.fixed_beta is not None:
+            raise ValueError(f'link "softmax" has no beta; got fixed_beta = {self.fixed_beta}')
+        usual = {own.name: own.default for own in dataclasses.fields(self)}["hardest"]
+        if not self.has_extras and self.hardest != usual:
+            raise ValueError(
+                f"hardest = {self.hardest} is of no use without softmax_weight or weibit_weight; "
+                f"give one of them a weight, or leave hardest at {usual}"
+            )
+        unread = [
+            own.name
+            for own in dataclasses.fields(self.tail)
+            if own.name not in self._read_of_tail()
+            and getattr(self.tail, own.name) != getattr(TailSettings(), own.name)
+        ]
+        if unread:
+            raise ValueError(
+                f"of tail, {', '.join(unread)} is not read with link {self.link!r}, fixed_beta = "
+                f"{self.fixed_beta} and assignment {self.assignment!r}; leave it at its default"
+            )
+
+    def _read_of_tail(self) -> set[str]:
+        """Names of the fields of ``tail`` that the objective depends on; the floor may stay."""
+        read = {"floor"}
+        if self.link != "softmax" and self.fixed_beta is None:
+            read |= {"tail_index", "tail_fraction", "min_tail"}
+        if self.link == "blend" and self.assignment != "fixed":
+            read |= {own.name for own in dataclasses.fields(self.tail)} - {"tail_index"}
+        return read
+
+    @property
+    def reads_tail(self) -> bool:
+        """Whether the main loss needs the batch's tail."""
+        return self.link == "blend" or (self.link == "weibit" and self.fixed_beta is None)
+
+    @property
+    def has_extras(self) -> bool:
+        """Whether there is a loss over the hardest negatives."""
+        return self.softmax_weight > 0 or self.weibit_weight > 0
+
+
+#: What the release's script trains with. Facts about the release are those this project's audit
+#: lists; where they leave something open (the rounding of a tail's size, whether a batch's fit of
+#: beta counts in its own loss), the choice is named where it is made.
+RELEASED = AblationSettings(tail=preset("release"), softmax_weight=0.5, weibit_weight=0.5)
 
 
 def link_weights(
@@ -70,6 +207,35 @@ def link_weights(
     return lam, beta
 
 
+def only_negatives(shortfalls: Tensor, positives: Tensor) -> Tensor:
+    """A copy of the shortfalls with the anchors themselves and their positives at infinity.
+
+    Args:
+        shortfalls: 1 - cosine, shape ``(M, M)``; row i is anchor i.
+        positives: column of each anchor's positive, shape ``(M,)``.
+    """
+    delta = shortfalls.detach().clone()
+    delta.fill_diagonal_(torch.inf)
+    return delta.scatter_(1, positives[:, None], torch.inf)
+
+
+def hardest_negatives(negatives: Tensor, count: int) -> Tensor:
+    """Columns of each anchor's hardest negatives, in no order.
+
+    Args:
+        negatives: shortfalls, shape ``(M, M)``, see :func:`only_negatives`.
+        count: how many; all if an anchor has fewer.
+
+    Returns:
+        Shape ``(M, min(count, M - 2))``.
+    """
+    count = min(count, negatives.shape[0] - 2)
+    if negatives.device.type != "cpu":
+        return negatives.topk(count, dim=1, largest=False, sorted=False).indices
+    # numpy's selection takes a third of the time of torch's.
+    return torch.from_numpy(np.argpartition(negatives.numpy(), count - 1, axis=1)[:, :count])
+
+
 def hardest_terms(
     scores: Tensor, temperature: float, settings: AblationSettings, weibit_beta: Tensor | float
 ) -> Tensor:
@@ -93,37 +259,110 @@ def hardest_terms(
     return total
 
 
-def ablation_from_scores(
-    scores: Tensor,
-    positives: Tensor,
-    temperature: float,
-    settings: AblationSettings,
-    weibit_beta: Tensor | float = FIRST_BETA,
-) -> tuple[Tensor, Tensor]:
-    """The objective in plain operations on a matrix of scores, for gradients in the scores.
+class PairCosines(torch.autograd.Function):
+    """Some cosines of unit rows with each other, with one product for the gradient of both sides.
+
+    ``PairCosines.apply(rows, scores, columns, dtype)`` are ``scores`` (rows times their transpose,
+    without gradient) at ``columns``, shape ``(M, K)``; the gradient's product runs in ``dtype``.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, scores: Tensor, columns: Tensor, dtype: torch.dtype
+    ) -> Tensor:
+        """Return the cosines, in the precision of the rows."""
+        ctx.save_for_backward(rows, columns)
+        ctx.dtype = dtype
+        return scores.gather(1, columns)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Scatter to the matrix of all cosines, add its transpose, multiply."""
+        rows, columns = ctx.saved_tensors
+        wide = rows.new_zeros(rows.shape[0], rows.shape[0], dtype=ctx.dtype)
+        wide.scatter_add_(1, columns, grad.to(ctx.dtype))
+        with torch.autocast(rows.device.type, enabled=False):
+            found = (wide + wide.T) @ rows.to(ctx.dtype)
+        return found.to(rows.dtype), None, None, None
+
+
+@torch.no_grad()
+def tail_slope(negatives: Tensor, number: int, floor: float = 1e-6) -> tuple[Tensor, Tensor]:
+    """One tail index for a batch: the slope of log F on log delta over its smallest shortfalls.
+
+    Of n shortfalls the K = max(1024, floor(0.05 n)) smallest make the tail (all if there are
+    fewer), F_k = k / (K + 1), and the first floor(0.05 K) of them are dropped.
 
     Args:
-        scores: cosines, shape ``(M, M)``; the diagonal is ignored.
-        positives: column of each anchor's positive, shape ``(M,)``.
-        temperature: tau.
-        settings: see :class:`AblationSettings`.
-        weibit_beta: beta of the Weibit loss over the hardest negatives; 4 is where the release's
-            running mean starts.
+        negatives: shortfalls of any shape, with what is no negative at infinity.
+        number: how many of them are negatives, n.
+        floor: least shortfall.
 
     Returns:
-        The loss in nats per anchor, shape ``()``, and the lambda of each anchor, shape ``(M,)``.
+        The slope and the fit's coefficient of determination R^2, both of shape ``()``; R^2 is 0
+        for a tail without spread.
     """
-    fixed = scores.detach()
-    evidence = tail_evidence(fixed, positives, settings.tail) if settings.reads_tail else None
-    lam, beta = link_weights(settings, evidence, scores.shape[0], fixed)
-    logits = blended_logits(scores, lam, beta, temperature, settings.tail.floor)
-    loss = candidate_cross_entropy(logits, positives)
-    if settings.has_extras:
-        negatives = only_negatives(1.0 - fixed, positives)
-        chosen = hardest_negatives(negatives, settings.hardest)
-        few = scores.gather(1, torch.cat([positives[:, None], chosen], dim=1))
-        loss = loss + hardest_terms(few, temperature, settings, weibit_beta)
-    return loss, lam
+    k = min(max(LEAST_TAIL, int(TAIL_FRACTION * number)), number)
+    tail = _smallest(negatives.reshape(-1), k).to(exact_dtype(negatives.device)).clamp_min(floor)
+    drop = min(int(DROPPED * k), k - 1)
+    x, rank = log_points(tail, drop)
+    y = rank.log() - rank.log().mean()
+    sxx, sxy, syy = (x * x).sum(), (x * y).sum(), (y * y).sum()
+    spread = (sxx > 0) & (syy > 0)
+    slope = line_slope(x, y, sxx, spread)
+    return slope, torch.where(spread, slope * sxy / torch.where(spread, syy, 1.0), 0.0)
+
+
+def _smallest(flat: Tensor, count: int) -> Tensor:
+    """The smallest numbers of a vector, ascending; on a CPU by numpy's faster selection."""
+    if flat.device.type != "cpu":
+        return flat.topk(count, largest=False, sorted=True).values
+    array = flat.numpy().copy()
+    array.partition(count - 1)
+    array = array[:count]
+    array.sort()
+    return torch.from_numpy(array)
+
+
+class BatchTailIndex(nn.Module):
+    """The Weibit term's beta: fitted to each batch, clamped, and averaged over steps.
+
+    beta <- 0.9 beta + 0.1 clamp(slope, 0.5, 16) where the fit has R^2 of 0.85 or more, and as it
+    was elsewhere; 4 before the first batch. That a batch's own fit counts in its own loss is this
+    project's reading; at a weight of 0.1 the order hardly matters. The mean is a buffer, so it is
+    kept with the state, in float32 or better whatever the module is cast to: in bfloat16 a step of
+    0.1 times a small change would be rounded away.
+    """
+
+    beta: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("beta", torch.tensor(FIRST_BETA, dtype=torch.float32))
+
+    def _apply(self, fn: Any, recurse: bool = True) -> BatchTailIndex:
+        """Move and cast as any module, but to nothing narrower than float32."""
+        before = self.beta
+        super()._apply(fn, recurse)
+        if torch.finfo(self.beta.dtype).bits < 32:
+            self.beta = before.to(self.beta.device, torch.float32)
+        return self
+
+    @torch.no_grad()
+    def forward(self, negatives: Tensor, floor: float) -> Tensor:
+        """Beta, shape ``()``; in training mode with the batch taken in.
+
+        Args:
+            negatives: shortfalls, shape ``(M, M)``, see :func:`only_negatives`.
+            floor: least shortfall.
+        """
+        if self.training:
+            anchors = negatives.shape[0]
+            slope, r2 = tail_slope(negatives, anchors * (anchors - 2), floor)
+            old = self.beta.to(slope)
+            new = MOMENTUM * old + (1.0 - MOMENTUM) * slope.clamp(*BOUNDS)
+            self.beta = torch.where(r2 >= LEAST_R2, new, old).to(self.beta)
+        return self.beta
 
 
 class AblationLoss(nn.Module):
@@ -178,18 +417,7 @@ class AblationLoss(nn.Module):
         Raises:
             ValueError: as :func:`weince_lib.losses.infonce_loss`.
         """
-        (problem,) = candidate_problems(
-            z0,
-            z1,
-            candidates="two-view",
-            symmetric=True,
-            ids=None,
-            negatives=None,
-            queue=None,
-            gather_distributed=False,
-            validate=self.validate,
-            twice_differentiable=False,
-        )
+        (problem,) = Batch(z0, z1, validate=self.validate).problems()
         s = self.settings
         scores = kept = None
         if s.has_extras or not (s.reads_tail or s.link == "softmax"):
@@ -207,7 +435,7 @@ class AblationLoss(nn.Module):
         evidence = None
         if s.reads_tail:
             reading, own = read_tails(problem, s.tail)
-            evidence = weigh(reading, s.tail)
+            evidence = blend_weights(reading, s.tail)
             kept = own if own is not None else kept
         lam, beta = link_weights(s, evidence, positive.shape[0], positive)
         slope = (1.0 - lam) * (1.0 / self.temperature)
@@ -242,3 +470,55 @@ class AblationLoss(nn.Module):
             if value != getattr(usual, own.name):
                 shown[own.name] = value
         return ", ".join(f"{name}={value!r}" for name, value in shown.items())
+
+
+class ReleasedLoss(AblationLoss):
+    """The whole objective of the release's WEINCE training script: ``ReleasedLoss(0.5)(z0, z1)``.
+
+    WEINCE with beta = 1, plus half of a Weibit and half of a softmax loss over the 50 hardest
+    negatives. The paper describes the first term alone, with a fitted beta_i. The module keeps the
+    running tail index of its Weibit term as a buffer; see :class:`BatchTailIndex`.
+
+    Args:
+        temperature: tau; 0.5 for images in the release.
+        validate: look for zero and non-finite rows, on a CPU only.
+
+    Raises:
+        ValueError: for a temperature that is no positive number.
+    """
+
+    def __init__(self, temperature: float = 0.5, *, validate: bool = True) -> None:
+        super().__init__(temperature, RELEASED, validate=validate)
+
+
+def ablation_from_scores(
+    scores: Tensor,
+    positives: Tensor,
+    temperature: float,
+    settings: AblationSettings,
+    weibit_beta: Tensor | float = FIRST_BETA,
+) -> tuple[Tensor, Tensor]:
+    """The objective in plain operations on a matrix of scores, for gradients in the scores.
+
+    Args:
+        scores: cosines, shape ``(M, M)``; the diagonal is ignored.
+        positives: column of each anchor's positive, shape ``(M,)``.
+        temperature: tau.
+        settings: see :class:`AblationSettings`.
+        weibit_beta: beta of the Weibit loss over the hardest negatives; 4 is where the release's
+            running mean starts.
+
+    Returns:
+        The loss in nats per anchor, shape ``()``, and the lambda of each anchor, shape ``(M,)``.
+    """
+    fixed = scores.detach()
+    evidence = tail_evidence(fixed, positives, settings.tail) if settings.reads_tail else None
+    lam, beta = link_weights(settings, evidence, scores.shape[0], fixed)
+    logits = blended_logits(scores, lam, beta, temperature, settings.tail.floor)
+    loss = candidate_cross_entropy(logits, positives)
+    if settings.has_extras:
+        negatives = only_negatives(1.0 - fixed, positives)
+        chosen = hardest_negatives(negatives, settings.hardest)
+        few = scores.gather(1, torch.cat([positives[:, None], chosen], dim=1))
+        loss = loss + hardest_terms(few, temperature, settings, weibit_beta)
+    return loss, lam

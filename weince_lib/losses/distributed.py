@@ -1,4 +1,4 @@
-"""Losses over the batch of all processes: gather with gradient, agree on sizes first.
+"""Losses over the batch of all processes: compare sizes first, then gather with gradient.
 
 Every process (rank) scores its own anchors against the candidates of all W ranks and returns the
 mean over its own anchors, so the full batch's loss is the mean of the ranks' losses. The gather's
@@ -73,7 +73,9 @@ def gather_constant(rows: Tensor) -> Tensor:
     return gathered
 
 
-def agree(facts: dict[str, int], device: torch.device, error: ValueError | None = None) -> None:
+def check_same_on_ranks(
+    facts: dict[str, int], device: torch.device, error: ValueError | None = None
+) -> None:
     """Compare the ranks' batches before any gather that could hang on a difference.
 
     A rank that has found its own batch wrong says so here, so that the others do not wait for it.

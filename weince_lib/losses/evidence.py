@@ -7,21 +7,27 @@ For anchor i with negative shortfalls delta_ij = 1 - s_ij,
 where rho_i is the smallest shortfall, rho_0 the q-quantile of rho over the batch's anchors, and
 Delta AIC_i how much better an endpoint (Weibull) tail describes the anchor's hardest negatives
 than a Gumbel-domain tail does. All of it is a batch statistic: nothing here carries a gradient.
+
+The file goes from the settings, over the estimators (:data:`TAIL_INDICES`, :data:`EVIDENCES`) and
+the presets, to the reading of a tail and the blend weight. For another estimator of the tail
+index, write one function and one entry in :data:`TAIL_INDICES`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from .arguments import check_number
 
-TailIndex = Literal["line", "unit", "hill"]
-Evidence = Literal["line-aic", "likelihood"]
+#: A key of :data:`TAIL_INDICES`.
+TailIndex = str
+#: A key of :data:`EVIDENCES`.
+Evidence = str
 
 #: Added to the squared error of a line whose slope has the wrong sign, so that it loses.
 WRONG_SIGN_PENALTY = 1e6
@@ -55,7 +61,8 @@ class TailSettings:
             maximum likelihood, ``k / sum log(delta_(k+1) / delta_(m))``.
         evidence: where Delta AIC comes from. ``"line-aic"``: the paper's two straight lines.
             ``"likelihood"``: a Weibull tail with its endpoint at cosine 1 against an exponential
-            tail, one parameter each; unlike the lines, it can say no (``paper/claims.toml``).
+            tail, one parameter each. Unlike the lines, it finds no endpoint where there is none
+            (notebook 05).
         cap_quantile: q, the quantile of rho over anchors that serves as rho_0.
         tail_fraction: share of the negatives that make the tail.
         min_tail: least number of tail points, as far as there are negatives.
@@ -79,8 +86,9 @@ class TailSettings:
     floor: float = 1e-6
 
     def __post_init__(self) -> None:
-        for name, known in (("tail_index", get_args(TailIndex)), ("evidence", get_args(Evidence))):
-            if getattr(self, name) not in known:
+        known: Mapping[str, TailEstimator]
+        for name, known in (("tail_index", TAIL_INDICES), ("evidence", EVIDENCES)):
+            if getattr(self, name) not in list(known):
                 raise ValueError(
                     f"unknown {name} {getattr(self, name)!r}; known: {', '.join(known)}"
                 )
@@ -106,6 +114,11 @@ class TailSettings:
     def tail_size(self, negatives: int) -> int:
         """K_tail = max(min_tail, round(tail_fraction * negatives)), at most ``negatives``."""
         return min(max(self.min_tail, round(self.tail_fraction * negatives)), negatives)
+
+    @property
+    def needs_order(self) -> bool:
+        """Whether one of the two estimators needs its tail sorted."""
+        return TAIL_INDICES[self.tail_index].needs_order or EVIDENCES[self.evidence].needs_order
 
 
 @dataclass(frozen=True)
@@ -134,7 +147,7 @@ class TailEvidence:
 
 @dataclass(frozen=True)
 class TailReading:
-    """What an anchor's tail says by itself, before the batch is asked for rho_0.
+    """What the tail of each anchor gives alone, before rho_0 is taken over the batch.
 
     Attributes:
         rho: as in :class:`TailEvidence`, shape ``(M,)``.
@@ -149,129 +162,76 @@ class TailReading:
     usable: Tensor
 
 
-@torch.no_grad()
-def tail_evidence(
-    scores: Tensor, positives: Tensor, settings: TailSettings | None = None
-) -> TailEvidence:
-    """Read rho, beta, Delta AIC and lambda from a batch's cosines (paper Eq. 3.2, Appendix E).
+@dataclass(frozen=True)
+class TailEstimator:
+    """One way to estimate beta, Delta AIC or both from tails, and what it needs of them.
 
-    Args:
-        scores: cosines, shape ``(M, M)``; row i is anchor i, the diagonal is ignored.
-        positives: column of each anchor's positive, shape ``(M,)``; left out of the tail.
-        settings: see :class:`TailSettings`; the paper's by default.
-
-    Returns:
-        A :class:`TailEvidence`. With fewer negatives than a fit needs, or a tail without spread,
-        lambda is 0: the loss is then InfoNCE.
-
-    Raises:
-        ValueError: if ``scores`` is not square or ``positives`` does not fit it.
+    Attributes:
+        fit: takes the tails, shape ``(M, K)``, floored shortfalls of M anchors, and the rounding
+            error of a cosine (see :func:`has_spread`; None for that of the dtype). Returns beta,
+            Delta AIC, or None where it has no such number, and whether the fit was possible; each
+            of shape ``(M,)``. Of an entry of :data:`TAIL_INDICES` beta is used, of one of
+            :data:`EVIDENCES` Delta AIC.
+        needs_order: whether ``fit`` needs each tail in ascending order. If not, the order is
+            arbitrary, which saves a sort for every anchor.
+        takes_threshold: whether ``fit`` also gets the next larger shortfall, as a last column.
+            Where the tail already holds all negatives, its largest takes that place.
     """
-    settings = settings or TailSettings()
-    if scores.ndim != 2 or scores.shape[0] != scores.shape[1]:
-        raise ValueError(f"scores must be square, (M, M), got {tuple(scores.shape)}")
-    if positives.shape != scores.shape[:1]:
-        raise ValueError(
-            f"positives must have shape ({scores.shape[0]},), got {tuple(positives.shape)}"
-        )
-    size = scores.shape[0]
-    negatives = size - 2
-    if negatives < 1:
-        raise ValueError(f"{size} views have no negatives; at least 4 views are needed")
-    delta = (1.0 - scores).clamp_min(settings.floor)
-    delta.fill_diagonal_(float("inf"))
-    delta.scatter_(1, positives[:, None], float("inf"))
-    k = settings.tail_size(negatives)
-    # One point more than the tail: the likelihood's threshold is the next shortfall up.
-    smallest = delta.topk(min(k + 1, negatives), dim=1, largest=False, sorted=True).values
-    return evidence_from_tail(smallest, k, settings)
 
+    fit: Callable[[Tensor, float | None], tuple[Tensor, Tensor | None, Tensor]]
+    needs_order: bool
+    takes_threshold: bool = False
 
-def evidence_from_tail(smallest: Tensor, k: int, settings: TailSettings) -> TailEvidence:
-    """The same from sorted tails, for callers that keep no score matrix.
-
-    Args:
-        smallest: each anchor's smallest negative shortfalls, ascending, already floored, shape
-            ``(M, k + 1)``, or ``(M, k)`` when the anchors have only ``k`` negatives.
-        k: number of tail points K_tail.
-        settings: see :class:`TailSettings`.
-    """
-    return weigh(read_tail(smallest, k, settings), settings)
-
-
-def read_tail(
-    smallest: Tensor, k: int, settings: TailSettings, resolution: float | None = None
-) -> TailReading:
-    """What each anchor's tail says by itself: everything but lambda, which needs the batch.
-
-    Args:
-        smallest: as for :func:`evidence_from_tail`. The likelihood options need only the largest
-            in the last column, the lines need the whole order.
-        k: number of tail points K_tail.
-        settings: see :class:`TailSettings`.
-        resolution: rounding error of a cosine, as for :func:`has_spread`.
-    """
-    rho = smallest.amin(dim=1)
-    hill = likelihood_gain = line_slope = line_gain = None
-    usable = torch.ones_like(rho, dtype=torch.bool)
-    if settings.tail_index == "hill" or settings.evidence == "likelihood":
-        hill, likelihood_gain, ok = endpoint_likelihood(smallest, resolution)
-        usable = usable & ok
-    if settings.tail_index == "line" or settings.evidence == "line-aic":
-        line_slope, line_gain, ok = tail_lines(smallest[:, :k], resolution)
-        usable = usable & ok
-    beta = {"line": line_slope, "hill": hill, "unit": torch.ones_like(rho)}[settings.tail_index]
-    delta_aic = line_gain if settings.evidence == "line-aic" else likelihood_gain
-    assert beta is not None and delta_aic is not None
-    # An anchor with fewer unmasked negatives than the tail has points reaches into the excluded
-    # ones, at infinity.
-    whole = torch.isfinite(smallest[:, -1])
-    usable = usable & whole
-    delta_aic = torch.where(whole, delta_aic, 0.0)
-    return TailReading(rho, torch.where(usable, beta, 0.0), delta_aic, usable)
-
-
-def weigh(
-    reading: TailReading, settings: TailSettings, batch_rho: Tensor | None = None
-) -> TailEvidence:
-    """Lambda (Eq. 3.2) of anchors whose tails have been read.
-
-    Args:
-        reading: what the anchors' tails say.
-        settings: see :class:`TailSettings`.
-        batch_rho: rho of all anchors that rho_0 is a quantile of, any number; those of ``reading``
-            by default. Pass more when this process or block holds only a part of the batch.
-    """
-    rho_0 = nearest_rank_quantile(
-        reading.rho if batch_rho is None else batch_rho, settings.cap_quantile
-    )
-    near_cap = torch.sigmoid(settings.cap_sharpness * torch.log(rho_0 / reading.rho))
-    endpoint = torch.sigmoid(
-        settings.evidence_sharpness * (reading.delta_aic - settings.evidence_margin)
-    )
-    lam = torch.where(reading.usable, near_cap * endpoint, 0.0)
-    return TailEvidence(reading.rho, reading.beta, reading.delta_aic, lam, rho_0)
-
-
-def nearest_rank_quantile(values: Tensor, q: float) -> Tensor:
-    """The ceil(q n)-th smallest of ``n`` values, shape ``()`` (no interpolation)."""
-    rank = max(1, math.ceil(q * values.numel() - 1e-9))
-    return values.kthvalue(rank).values
+    def __call__(
+        self, smallest: Tensor, k: int, resolution: float | None
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """The fit to the ``k`` smallest shortfalls; see :func:`fit_tail`."""
+        return self.fit(smallest if self.takes_threshold else smallest[:, :k], resolution)
 
 
 def has_spread(least: Tensor, largest: Tensor, resolution: float | None = None) -> Tensor:
-    """Whether tails are wider than rounding; a tail of ties is nothing to fit.
+    """Whether tails are wider than rounding; equal shortfalls leave nothing to fit.
 
     Args:
         least: smallest shortfall of each tail, shape ``(M,)``.
         largest: the largest.
         resolution: rounding error of the cosines the shortfalls were taken from; that of the
-            shortfalls' dtype by default. Less where they were taken in a wider one.
+            shortfalls' dtype by default. Smaller where the cosines were taken in a wider one.
     """
     eps = torch.finfo(largest.dtype).eps
     return (
         largest - least > ROUNDING * (eps if resolution is None else resolution) + 8 * eps * largest
     )
+
+
+def log_points(tail: Tensor, drop: int) -> tuple[Tensor, Tensor]:
+    """The points of a line fit in log shortfall, without the ``drop`` smallest.
+
+    Args:
+        tail: ascending shortfalls, shape ``(..., K)``.
+        drop: number of points left out.
+
+    Returns:
+        ``log delta_k`` less its mean, shape ``(..., K - drop)``, and ``F_k = k / (K + 1)``, shape
+        ``(K - drop,)``.
+    """
+    k = tail.shape[-1]
+    rank = torch.arange(drop + 1, k + 1, device=tail.device, dtype=tail.dtype) / (k + 1)
+    x = tail[..., drop:].log()
+    return x - x.mean(dim=-1, keepdim=True), rank
+
+
+def line_slope(x: Tensor, y: Tensor, sxx: Tensor, ok: Tensor) -> Tensor:
+    """Least-squares slope of centred ``y`` on centred ``x``; 0 where not ``ok``.
+
+    Args:
+        x: shape ``(..., n)``.
+        y: shape ``(n,)``.
+        sxx: sum of squares of ``x``, shape ``(...)``.
+        ok: whether ``sxx`` may be divided by, boolean, shape ``(...)``.
+    """
+    # Not x @ y: autocast would take the product in half precision.
+    return torch.where(ok, (x * y).sum(dim=-1) / torch.where(ok, sxx, 1.0), 0.0)
 
 
 def tail_lines(tail: Tensor, resolution: float | None = None) -> tuple[Tensor, Tensor, Tensor]:
@@ -294,16 +254,13 @@ def tail_lines(tail: Tensor, resolution: float | None = None) -> tuple[Tensor, T
     if n < MIN_LINE_POINTS:
         zero = tail.new_zeros(anchors)
         return zero, zero.clone(), torch.zeros_like(zero, dtype=torch.bool)
-    rank = torch.arange(drop + 1, k + 1, device=tail.device, dtype=tail.dtype) / (k + 1)
-    x = tail[:, drop:].log()
-    x = x - x.mean(dim=1, keepdim=True)
+    x, rank = log_points(tail, drop)
     sxx = (x * x).sum(dim=1)
     ok = has_spread(tail[:, drop], tail[:, -1], resolution)
     slopes, aic = [], []
     for y, sign in ((rank.log(), 1.0), ((-rank.log()).log(), -1.0)):
         y = y - y.mean()
-        # Not x @ y: autocast would take the product in half precision.
-        slope = torch.where(ok, (x * y).sum(dim=1) / torch.where(ok, sxx, 1.0), 0.0)
+        slope = line_slope(x, y, sxx, ok)
         sse = (y - slope[:, None] * x).square().sum(dim=1)
         sse = sse + WRONG_SIGN_PENALTY * (sign * slope <= 0)
         slopes.append(slope)
@@ -343,3 +300,192 @@ def endpoint_likelihood(
     weibull = k * beta.clamp_min(torch.finfo(beta.dtype).tiny).log() - (beta - 1.0) * log_ratio
     exponential = -k * scaled.log() - k
     return beta, torch.where(ok, 2.0 * (weibull - exponential), 0.0), ok
+
+
+def unit_index(tail: Tensor, resolution: float | None = None) -> tuple[Tensor, None, Tensor]:
+    """Beta = 1 for every anchor, whatever its tail; shapes as for :func:`tail_lines`."""
+    one = tail.new_ones(tail.shape[0])
+    return one, None, torch.ones_like(one, dtype=torch.bool)
+
+
+_LINES = TailEstimator(tail_lines, needs_order=True)
+_LIKELIHOOD = TailEstimator(endpoint_likelihood, needs_order=False, takes_threshold=True)
+#: Where beta comes from, by the name that ``tail_index`` takes.
+TAIL_INDICES: dict[str, TailEstimator] = {
+    "line": _LINES,
+    "unit": TailEstimator(unit_index, needs_order=False),
+    "hill": _LIKELIHOOD,
+}
+#: Where Delta AIC comes from, by the name that ``evidence`` takes.
+EVIDENCES: dict[str, TailEstimator] = {"line-aic": _LINES, "likelihood": _LIKELIHOOD}
+
+#: ``"paper"``: Eqs. (3.1)-(3.2). ``"release"``: what the authors' training logits use (beta = 1).
+#: ``"calibrated"``: maximum-likelihood beta and an evidence that can say no. Its numbers come from
+#: the calibration study (:mod:`weince_lib.diagnostics.calibration`, notebook 05): on normal,
+#: exponential and Gumbel tails, with 62 to 65,534 negatives, neither the share of open gates nor
+#: the mean gate exceeds 5 %, with as much power at beta = 1 and 2 as that leaves. The tail is the
+#: 32 hardest negatives however many there are (a fraction so small that ``min_tail`` rules up to
+#: 65,000): evidence adds up over tail points, so with a tail that grows with the batch a fixed
+#: margin would open for normal cosines as well. At a margin of 3.5 a steepness of 4 keeps the gate
+#: shut (1e-6) without evidence and open within one AIC unit; the paper's 1 needs a margin of 5 and
+#: loses a fifth of the power at beta = 2, and 8 gains nothing. ``cap_quantile`` is the paper's:
+#: the study does not speak of it.
+PRESETS: dict[str, TailSettings] = {
+    "paper": TailSettings(),
+    "release": TailSettings(tail_index="unit"),
+    "calibrated": TailSettings(
+        tail_index="hill",
+        evidence="likelihood",
+        tail_fraction=0.0005,
+        evidence_sharpness=4.0,
+        evidence_margin=3.5,
+    ),
+}
+
+
+def preset(name: str) -> TailSettings:
+    """Return the settings of a named preset.
+
+    Raises:
+        ValueError: for an unknown name, with the known ones listed.
+    """
+    if name not in PRESETS:
+        raise ValueError(f"unknown preset {name!r}; known: {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+def fit_tail(
+    smallest: Tensor, k: int, settings: TailSettings, resolution: float | None = None
+) -> TailReading:
+    """Fit each anchor's tail: everything but lambda, which also needs the batch's rho_0.
+
+    Args:
+        smallest: as for :func:`evidence_from_tail`. In any order with the largest last, unless
+            ``settings.needs_order``.
+        k: number of tail points K_tail.
+        settings: see :class:`TailSettings`.
+        resolution: rounding error of a cosine, as for :func:`has_spread`.
+    """
+    index, evidence = TAIL_INDICES[settings.tail_index], EVIDENCES[settings.evidence]
+    beta, delta_aic, usable = index(smallest, k, resolution)
+    if evidence is not index:
+        _, delta_aic, fitted = evidence(smallest, k, resolution)
+        usable = usable & fitted
+    assert delta_aic is not None, settings.evidence
+    # An anchor with fewer unmasked negatives than the tail has points reaches into the excluded
+    # ones, at infinity.
+    whole = torch.isfinite(smallest[:, -1])
+    usable = usable & whole
+    return TailReading(
+        rho=smallest.amin(dim=1),
+        beta=torch.where(usable, beta, 0.0),
+        delta_aic=torch.where(whole, delta_aic, 0.0),
+        usable=usable,
+    )
+
+
+@torch.no_grad()
+def read_score_tails(
+    scores: Tensor, is_negative: Tensor, settings: TailSettings, negatives: int | None = None
+) -> TailReading:
+    """Read each anchor's tail from a matrix of scores.
+
+    Args:
+        scores: cosines, shape ``(A, C)``.
+        is_negative: which of them are negatives of the row, boolean, shape ``(A, C)``.
+        settings: see :class:`TailSettings`.
+        negatives: number of negatives that the size of every row's tail is a share of; a row with
+            too few negatives for a tail of that size has no usable reading. None: each row's own
+            number of negatives. Then a row without negatives has ``rho`` at infinity.
+    """
+    delta = (1.0 - scores).clamp_min(settings.floor).masked_fill(~is_negative, torch.inf)
+    most = int(is_negative.sum(1).max()) if negatives is None else negatives
+    # One point more than the tail: the likelihood's threshold is the next shortfall up.
+    reach = max(1, min(settings.tail_size(most) + 1, most))
+    smallest = delta.topk(reach, dim=1, largest=False, sorted=True).values
+    if negatives is not None:
+        return fit_tail(smallest, settings.tail_size(negatives), settings)
+    rho = smallest[:, 0].clone()
+    beta, delta_aic = torch.zeros_like(rho), torch.zeros_like(rho)
+    usable = torch.zeros_like(rho, dtype=torch.bool)
+    numbers = is_negative.sum(1)
+    for number in numbers[numbers > 0].unique().tolist():  # rows of equally many together
+        rows = (numbers == number).nonzero()[:, 0]
+        k = settings.tail_size(number)
+        part = fit_tail(smallest[rows, : min(k + 1, number)], k, settings)
+        beta[rows], delta_aic[rows], usable[rows] = part.beta, part.delta_aic, part.usable
+    return TailReading(rho, beta, delta_aic, usable)
+
+
+def blend_weights(
+    reading: TailReading, settings: TailSettings, batch_rho: Tensor | None = None
+) -> TailEvidence:
+    """The blend weights lambda (Eq. 3.2) of anchors whose tails have been read.
+
+    Args:
+        reading: what the anchors' tails say.
+        settings: see :class:`TailSettings`.
+        batch_rho: rho of all anchors that rho_0 is a quantile of, any number; those of ``reading``
+            by default. Pass more when this process or block holds only a part of the batch.
+    """
+    rho_0 = nearest_rank_quantile(
+        reading.rho if batch_rho is None else batch_rho, settings.cap_quantile
+    )
+    near_cap = torch.sigmoid(settings.cap_sharpness * torch.log(rho_0 / reading.rho))
+    endpoint = torch.sigmoid(
+        settings.evidence_sharpness * (reading.delta_aic - settings.evidence_margin)
+    )
+    lam = torch.where(reading.usable, near_cap * endpoint, 0.0)
+    return TailEvidence(reading.rho, reading.beta, reading.delta_aic, lam, rho_0)
+
+
+def nearest_rank_quantile(values: Tensor, q: float) -> Tensor:
+    """The ceil(q n)-th smallest of ``n`` values, shape ``()`` (no interpolation)."""
+    rank = max(1, math.ceil(q * values.numel() - 1e-9))
+    return values.kthvalue(rank).values
+
+
+@torch.no_grad()
+def tail_evidence(
+    scores: Tensor, positives: Tensor, settings: TailSettings | None = None
+) -> TailEvidence:
+    """Read rho, beta, Delta AIC and lambda from a batch's cosines (paper Eq. 3.2, Appendix E).
+
+    Args:
+        scores: cosines, shape ``(M, M)``; row i is anchor i, the diagonal is ignored.
+        positives: column of each anchor's positive, shape ``(M,)``; left out of the tail.
+        settings: see :class:`TailSettings`; the paper's by default.
+
+    Returns:
+        A :class:`TailEvidence`. With fewer negatives than a fit needs, or a tail without spread,
+        lambda is 0: the loss is then InfoNCE.
+
+    Raises:
+        ValueError: if ``scores`` is not square or ``positives`` does not fit it.
+    """
+    settings = settings or TailSettings()
+    if scores.ndim != 2 or scores.shape[0] != scores.shape[1]:
+        raise ValueError(f"scores must be square, (M, M), got {tuple(scores.shape)}")
+    if positives.shape != scores.shape[:1]:
+        raise ValueError(
+            f"positives must have shape ({scores.shape[0]},), got {tuple(positives.shape)}"
+        )
+    size = scores.shape[0]
+    negatives = size - 2
+    if negatives < 1:
+        raise ValueError(f"{size} views have no negatives; at least 4 views are needed")
+    is_negative = ~torch.eye(size, dtype=torch.bool, device=scores.device)
+    is_negative = is_negative.scatter(1, positives[:, None], value=False)
+    return blend_weights(read_score_tails(scores, is_negative, settings, negatives), settings)
+
+
+def evidence_from_tail(smallest: Tensor, k: int, settings: TailSettings) -> TailEvidence:
+    """The same from sorted tails, for callers that keep no score matrix.
+
+    Args:
+        smallest: each anchor's smallest negative shortfalls, ascending, already floored, shape
+            ``(M, k + 1)``, or ``(M, k)`` when the anchors have only ``k`` negatives.
+        k: number of tail points K_tail.
+        settings: see :class:`TailSettings`.
+    """
+    return blend_weights(fit_tail(smallest, k, settings), settings)

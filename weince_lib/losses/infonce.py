@@ -4,37 +4,65 @@ L_i = -log( exp(s_ii+ / tau) / sum_{j in C(i)} exp(s_ij / tau) ), averaged over 
 
 van den Oord et al. (2018), arXiv:1807.03748; in the two-view form of SimCLR, arXiv:2002.05709, over
 all 2N views but the anchor; in the bipartite form of CLIP, arXiv:2103.00020, queries against keys.
+
+The way of a batch is here too, for InfoNCE and WEINCE alike: :func:`batch_loss` checks it and makes
+candidate problems of it, :func:`problem_loss` gives their loss.
 """
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from collections.abc import Sequence
+from typing import Any, TypedDict, Unpack
 
-from .blocks import check_memory
-from .candidates import CandidateSet, candidate_problems
-from .module import ContrastiveLoss
-from .negative_queue import NegativeQueue
-from .reference import cosines, masked_cross_entropy
-from .similarity import Implementation, logit_slope, loss_dtype, resolve_impl
-from .streaming import candidate_nll
+import torch
+from torch import Tensor, nn
+
+from .arguments import (
+    CandidateSet,
+    Implementation,
+    check_candidate_set,
+    check_flag,
+    check_memory,
+    check_temperature,
+    logit_slope,
+    may_look,
+    resolve_impl,
+)
+from .candidates import Batch, CandidateProblem
+from .dense import blended_logits, candidate_cross_entropy, cosines
+from .distributed import gather_constant
+from .evidence import TailEvidence, TailReading, TailSettings, blend_weights, read_score_tails
+from .monitor import look_for_duplicates
+from .queue import NegativeQueue
+from .similarity import loss_dtype
+from .streaming import candidate_nll, read_tails
+
+
+class LossOptions(TypedDict, total=False):
+    """Keywords of every loss of embeddings; see :func:`weince_lib.losses.infonce_loss`."""
+
+    candidates: CandidateSet
+    symmetric: bool
+    queue: NegativeQueue | None
+    gather_distributed: bool
+    validate: bool
+    impl: Implementation
+    memory_budget: int | None
+
+
+_OPTIONS = tuple(LossOptions.__annotations__)
+
+
+class CallOptions(LossOptions, total=False):
+    """The same with what belongs to one batch."""
+
+    ids: Tensor | None
+    negatives: Tensor | None
+    logit_scale: Tensor | None
 
 
 def infonce_loss(
-    z0: Tensor,
-    z1: Tensor,
-    temperature: float = 0.5,
-    *,
-    candidates: CandidateSet = "two-view",
-    symmetric: bool = True,
-    ids: Tensor | None = None,
-    negatives: Tensor | None = None,
-    queue: NegativeQueue | None = None,
-    logit_scale: Tensor | None = None,
-    gather_distributed: bool = False,
-    validate: bool = True,
-    impl: Implementation = "auto",
-    memory_budget: int | None = None,
+    z0: Tensor, z1: Tensor, temperature: float = 0.5, **options: Unpack[CallOptions]
 ) -> Tensor:
     """InfoNCE of one batch of pairs.
 
@@ -43,10 +71,11 @@ def infonce_loss(
         z1: second views, or keys, same shape. Row ``k`` of both is the same item.
         temperature: tau. 0.5 is SimCLR's choice for batches of 256 and the paper's for images;
             sentence encoders use 0.05.
-        candidates: ``"two-view"``, each view against the 2N - 1 others, or ``"bipartite"``, each
-            query against the N keys.
+        **options: any of the keywords that follow.
+        candidates: ``"two-view"`` (default), each view against the 2N - 1 others, or
+            ``"bipartite"``, each query against the N keys.
         symmetric: of the bipartite set, whether each key is also scored against the N queries
-            (CLIP; the mean of both directions) or not (SimCSE).
+            (True, the default: CLIP, the mean of both directions) or not (SimCSE).
         ids: identity of each pair, integer, shape ``(N,)``: candidates of an anchor's own identity,
             duplicates in the batch or the queue, are no negatives of it.
         negatives: further candidates of every anchor (hard negatives, say), shape ``(K, d)``, with
@@ -55,17 +84,17 @@ def infonce_loss(
             Not for the symmetric bipartite set.
         logit_scale: 1 / tau as a tensor of one element, learnable, in place of ``temperature``. No
             upper bound is applied: clamp the parameter in the training loop, as CLIP does at 100.
-        gather_distributed: take the candidates of all ranks. The loss is then the mean over this
-            rank's anchors; see :mod:`weince_lib.losses.distributed` for what that means for
-            gradients.
-        validate: look for zero and non-finite rows (CPU only, where it is free). Without it a zero
-            row (one whose norm is below 1e-12) has cosine 0 with everything and takes no gradient,
-            so that two views that are all zero have the loss ln(2N - 1) of a blind guess. Also
-            compare the ranks' batches before gathering them, which on an accelerator waits for the
-            answer; without it unequal batches may hang.
+        gather_distributed: take the candidates of all ranks; False by default. The loss is then the
+            mean over this rank's anchors; see :mod:`weince_lib.losses.distributed` for what that
+            means for gradients.
+        validate: look for zero and non-finite rows (CPU only, where it is free); True by default.
+            Without it a zero row (one whose norm is below 1e-12) has cosine 0 with everything and
+            takes no gradient, so that two views that are all zero have the loss ln(2N - 1) of a
+            blind guess. Also compare the ranks' batches before gathering them, which on an
+            accelerator waits for the answer; without it unequal batches may hang.
         impl: ``"reference"`` is the equation in plain operations, in float64 and with the whole
             score matrix; ``"streaming"`` the same to rounding, in blocks of anchors and with the
-            gradient in closed form; ``"auto"`` is streaming.
+            gradient in closed form; ``"auto"``, the default, is streaming.
         memory_budget: bytes the streaming implementation may use for blocks of scores; by default
             32 MiB on a CPU (a last-level cache) and 512 MiB on an accelerator.
 
@@ -78,35 +107,222 @@ def infonce_loss(
             length, and batches that differ between ranks.
         RuntimeError: for ``gather_distributed`` without a process group.
     """
-    scale = logit_slope(temperature, logit_scale, z0, validate=validate)
+    loss, _ = batch_loss(z0, z1, temperature, None, **options)
+    return loss
+
+
+def batch_loss(
+    z0: Tensor,
+    z1: Tensor,
+    temperature: float,
+    settings: TailSettings | None,
+    *,
+    logit_scale: Tensor | None = None,
+    impl: Implementation = "auto",
+    memory_budget: int | None = None,
+    **candidates: Any,
+) -> tuple[Tensor, TailEvidence | None]:
+    """InfoNCE or WEINCE of one batch of pairs.
+
+    Args:
+        z0: first views, or queries, shape ``(N, d)``.
+        z1: second views, or keys, same shape.
+        temperature: tau.
+        settings: how the tail is read; None is InfoNCE.
+        logit_scale: as for :func:`infonce_loss`.
+        impl: as for :func:`infonce_loss`.
+        memory_budget: as for :func:`infonce_loss`.
+        **candidates: the other keywords of :func:`infonce_loss`, which
+            :class:`~weince_lib.losses.candidates.Batch` takes and checks.
+
+    Returns:
+        The loss, shape ``()``, and the evidence of this rank's anchors, None for InfoNCE.
+
+    Raises:
+        ValueError: as :func:`infonce_loss`.
+        RuntimeError: as :func:`infonce_loss`.
+    """
     check_memory(memory_budget)
-    reference = resolve_impl(impl) == "reference"
-    problems = candidate_problems(
-        z0,
-        z1,
-        candidates=candidates,
-        symmetric=symmetric,
-        ids=ids,
-        negatives=negatives,
-        queue=queue,
-        gather_distributed=gather_distributed,
-        validate=validate,
-        twice_differentiable=reference,
+    dense = resolve_impl(impl) == "reference"
+    batch = Batch(z0, z1, **candidates)
+    scale = logit_slope(temperature, logit_scale, z0, validate=batch.validate)
+    loss, evidence = problem_loss(
+        batch.problems(twice_differentiable=dense),
+        scale,
+        settings,
+        all_ranks=batch.gather_distributed,
+        dense=dense,
+        memory=memory_budget,
     )
-    losses = []
-    for problem in problems:
-        if reference:
-            scores, counts = cosines(problem)
-            losses.append(masked_cross_entropy(scores * scale, counts, problem.positives))
+    dtype = loss_dtype(z0)
+    if settings is None or evidence is None:
+        return loss.to(dtype), None
+    if may_look(z0, batch.validate):
+        look_for_duplicates(evidence.rho, settings.floor)
+    return loss.to(dtype), evidence.to(dtype)
+
+
+def problem_loss(
+    problems: Sequence[CandidateProblem],
+    scale: Tensor,
+    settings: TailSettings | None,
+    *,
+    evidence: TailEvidence | None = None,
+    all_ranks: bool = False,
+    dense: bool = False,
+    memory: int | None = None,
+) -> tuple[Tensor, TailEvidence | None]:
+    """InfoNCE or WEINCE of candidate problems that make one batch.
+
+    Args:
+        problems: of equally many anchors each.
+        scale: 1 / tau, shape ``()``; may take a gradient.
+        settings: how the tails are read; None is InfoNCE.
+        evidence: of all the problems' anchors, where it has been taken already; read here by
+            default.
+        all_ranks: whether rho_0 is taken over the anchors of all processes.
+        dense: plain operations with the whole matrix of scores, in place of the streamed passes.
+        memory: bytes that the streamed passes may use for blocks of scores; None is the device's
+            default.
+
+    Returns:
+        The loss in nats per anchor, shape ``()``, and the evidence, None for InfoNCE.
+    """
+    scored = [cosines(problem) for problem in problems] if dense else []
+    if settings is None:
+        if dense:
+            losses = [
+                candidate_cross_entropy(scores * scale, problem.positives, counts)
+                for (scores, counts), problem in zip(scored, problems, strict=True)
+            ]
         else:
-            slope = scale.to(problem.dtype).expand(problem.positives.shape)
-            losses.append(candidate_nll(problem, slope, memory=memory_budget))
-    return mean_of(losses).to(loss_dtype(z0))
+            losses = [
+                candidate_nll(p, scale.to(p.dtype).expand(p.positives.shape), memory=memory)
+                for p in problems
+            ]
+        return _mean(losses), None
+    # First pass: the tails, and from those of all anchors the blend weights.
+    shortfalls: Sequence[Tensor | None] = [None] * len(problems)
+    if evidence is None:
+        readings: Sequence[TailReading]
+        if dense:
+            readings = [
+                read_score_tails(
+                    scores.detach(),
+                    counts.scatter(1, problem.positives[:, None], value=False),
+                    settings,
+                    problem.negatives,
+                )
+                for (scores, counts), problem in zip(scored, problems, strict=True)
+            ]
+        else:
+            readings, shortfalls = zip(
+                *(read_tails(problem, settings, memory) for problem in problems), strict=True
+            )
+        reading = _joined(readings)
+        batch_rho = gather_constant(reading.rho) if all_ranks else None
+        evidence = blend_weights(reading, settings, batch_rho)
+    # Second pass: the loss with these weights, which carry no gradient.
+    losses = []
+    for i, problem in enumerate(problems):
+        anchors = problem.positives.shape[0]
+        part = slice(i * anchors, (i + 1) * anchors)
+        lam, beta = evidence.lam[part], evidence.beta[part]
+        if dense:
+            scores, counts = scored[i]
+            logits = blended_logits(scores, lam, beta, 1.0 / scale, settings.floor)
+            losses.append(candidate_cross_entropy(logits, problem.positives, counts))
+        else:
+            losses.append(
+                candidate_nll(
+                    problem,
+                    slope=(1.0 - lam) * scale.to(lam.dtype),
+                    power=lam * beta,
+                    floor=settings.floor,
+                    rho=evidence.rho[part],
+                    shortfalls=shortfalls[i],
+                    memory=memory,
+                )
+            )
+    return _mean(losses), evidence
 
 
-def mean_of(losses: list[Tensor]) -> Tensor:
+def _mean(losses: list[Tensor]) -> Tensor:
     """The mean of scalars; problems of one batch have equally many anchors."""
     return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+
+
+def _joined(readings: Sequence[TailReading]) -> TailReading:
+    """The readings of several problems as those of one batch."""
+    if len(readings) == 1:
+        return readings[0]
+    parts = zip(*((r.rho, r.beta, r.delta_aic, r.usable) for r in readings), strict=True)
+    return TailReading(*(torch.cat(part) for part in parts))
+
+
+class ContrastiveLoss(nn.Module):
+    """Keeps and checks a loss's settings. ``queue`` is a submodule, so it is saved with the state.
+
+    In training mode the second views or keys are put into the queue after each loss; in evaluation
+    mode the queue serves negatives and stays as it is.
+    """
+
+    def __init__(
+        self,
+        temperature: float = 0.5,
+        *,
+        candidates: CandidateSet = "two-view",
+        symmetric: bool = True,
+        queue: NegativeQueue | None = None,
+        gather_distributed: bool = False,
+        validate: bool = True,
+        impl: Implementation = "auto",
+        memory_budget: int | None = None,
+    ) -> None:
+        super().__init__()
+        check_temperature(temperature)
+        for name, flag in (
+            ("symmetric", symmetric),
+            ("gather_distributed", gather_distributed),
+            ("validate", validate),
+        ):
+            check_flag(name, flag)
+        if queue is not None and not isinstance(queue, NegativeQueue):
+            raise ValueError(f"queue must be a NegativeQueue or None, got {queue!r}")
+        resolve_impl(impl)
+        check_memory(memory_budget)
+        check_candidate_set(candidates, symmetric=symmetric, queue=queue)
+        self.temperature = temperature
+        self.candidates: CandidateSet = candidates
+        self.symmetric = symmetric
+        self.queue = queue
+        self.gather_distributed = gather_distributed
+        self.validate = validate
+        self.impl: Implementation = impl
+        self.memory_budget = memory_budget
+
+    def options(self) -> Any:
+        """The settings, as the functional form takes them (:class:`LossOptions`)."""
+        return {name: getattr(self, name) for name in _OPTIONS}
+
+    def enqueue(self, keys: Tensor, ids: Tensor | None) -> None:
+        """Put a batch into the queue, if there is one and this is training."""
+        if self.queue is not None and self.training:
+            self.queue.enqueue(keys, ids, gather_distributed=self.gather_distributed)
+
+    def extra_repr(self) -> str:
+        """Settings, for ``print(loss)``."""
+        shown = [f"temperature={self.temperature}"]
+        shown += [f"{name}={value}" for name, value in self.own_settings().items()]
+        if self.candidates != "two-view":
+            shown += [f"candidates={self.candidates!r}", f"symmetric={self.symmetric}"]
+        if self.gather_distributed:
+            shown.append("gather_distributed=True")
+        return ", ".join([*shown, f"impl={self.impl!r}"])
+
+    def own_settings(self) -> dict[str, Any]:
+        """What a loss has beyond these settings."""
+        return {}
 
 
 class InfoNCELoss(ContrastiveLoss):

@@ -1,30 +1,202 @@
-"""The streaming implementation: row blocks, closed-form gradient, no matrix of all scores.
+"""The streamed losses: two passes over blocks of anchors, without a matrix of all scores.
 
 With a_i = (1 - lambda_i) / tau and b_i = lambda_i beta_i, the logits of Eq. (3.1) are, up to a
 constant of the row, ``-a_i delta_ij - b_i log delta_ij``, and
 
     dL / ds_ij = (p_ij - 1[j = i+]) (a_i + b_i / delta_ij) / A.
 
-Two passes over blocks of anchors: :func:`~weince_lib.losses.tail_pass.read_tails` reads each
-anchor's tail, then :func:`candidate_nll` forms loss and gradient together, so that nothing of a
-block outlives it. Both are single operators to ``torch.compile``, which neither traces into them
-nor breaks at them, and to autocast, which does not reach inside. Between the two stands only the
-batch's rho_0, so several processes can share it.
+The first pass, :func:`read_tails`, reads each anchor's tail. The second, :func:`candidate_nll`,
+forms loss and gradient together, block by block. ``torch.compile`` sees each pass as one operator:
+it neither traces into it nor breaks the graph there. Autocast is switched off inside. Between the
+passes only the batch's rho_0 is needed, so several processes can share a batch.
+
+:class:`ShortfallBlocks` hands out the rows of the matrix of shortfalls 1 - s to both passes, and
+:func:`scratch` lends them the memory.
 """
 
 from __future__ import annotations
 
+import math
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .blocks import CandidateProblem, ShortfallBlocks
-from .tail_pass import reaches_near
-from .workspace import scratch
+from .arguments import check_memory
+from .candidates import CandidateProblem
+from .evidence import TailReading, TailSettings, fit_tail
 
+#: A float32 product of unit vectors is off by up to about 5e-7 and typically by 2e-8; from this
+#: shortfall on, that is no more than about 1e-6 of it. A block that reaches below is taken in
+#: float64.
+NEAR = 0.1
+#: Working memory in bytes when the caller gives none. On a CPU, what a last-level cache may hold.
+CPU_MEMORY = 32 * 2**20
+#: Most rows of a block on a CPU. More make the products no faster and the memory slower to reach.
+CPU_ROWS = 512
+ACCELERATOR_MEMORY = 512 * 2**20
+#: Matrices of one block's size alive at a time.
+BUFFERS = 4
+#: Bytes of scratch memory that a thread keeps between calls. Three buffers of N = 1,024 (512 rows
+#: against 2,048 columns in float32) fit; a larger problem takes so long that getting memory costs
+#: little beside it.
+KEPT = 16 * 2**20
+#: Below this many numbers a second thread costs more than it saves.
+THREADED_SELECTION = 2**20
+#: Anchors looked at before the first block, to see whether shortfalls reach near the cap.
+PROBED = 16
 #: Up to this many anchors, adding a matrix to its transpose costs less than a product with it.
 ONE_PRODUCT = 1024
+
+_thread = threading.local()
+
+
+# The first pass: every anchor's tail ---------------------------------------------------------
+
+
+def read_tails(
+    problem: CandidateProblem, settings: TailSettings, memory: int | None = None
+) -> tuple[TailReading, Tensor | None]:
+    """Read every anchor's tail; keep the shortfalls for the second pass where they are few.
+
+    Args:
+        problem: anchors and candidates.
+        settings: see :class:`TailSettings`.
+        memory: budget in bytes for everything of a block's size; by default the device's.
+
+    Returns:
+        The reading, and the matrix of shortfalls, shape ``(A, C)``, or None if it exceeds the
+        budget.
+    """
+    size = problem.anchors.shape[0] * problem.columns * problem.dtype.itemsize
+    keep = size <= working_memory(problem.anchors.device, memory)
+    with torch.no_grad():
+        read = _read_tails_op if torch.compiler.is_compiling() else _read_tails
+        rho, beta, delta_aic, usable, kept = read(
+            *(None if tensor is None else tensor.detach() for tensor in problem.tensors),
+            settings.tail_size(problem.negatives),
+            problem.negatives,
+            settings.tail_index,
+            settings.evidence,
+            settings.floor,
+            rows_per_block(problem, memory),
+            keep,
+        )
+    return TailReading(rho, beta, delta_aic, usable), kept if keep else None
+
+
+def _read_tails(
+    anchors: Tensor,
+    candidates: Tensor | None,
+    positives: Tensor,
+    own: Tensor | None,
+    anchor_ids: Tensor | None,
+    candidate_ids: Tensor | None,
+    positive: Tensor,
+    k: int,
+    negatives: int,
+    tail_index: str,
+    evidence: str,
+    floor: float,
+    rows: int,
+    keep: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    settings = TailSettings(tail_index=tail_index, evidence=evidence, floor=floor)
+    with torch.autocast(anchors.device.type, enabled=False):
+        blocks = ShortfallBlocks(
+            anchors, candidates, positives, own, anchor_ids, candidate_ids, positive, rows
+        )
+        total, columns = blocks.anchors.shape[0], blocks.candidates.shape[0]
+        kept = blocks.anchors.new_empty(total, columns) if keep else None
+        readings = []
+
+        def negatives_of(block: slice, out: Tensor, *, exact: bool, keep: Tensor | None) -> Tensor:
+            """Shortfalls of ``block``, all but negatives at infinity, in ``out``."""
+            blocks.fill(block, out if keep is None else keep[block], exact=exact)
+            if keep is not None:
+                out.copy_(keep[block])
+            blocks.leave_out(block, out, torch.inf)
+            return out.scatter_(1, blocks.positives[block], torch.inf)
+
+        with scratch(1, (rows, columns), blocks.anchors) as (buffer,):
+            # On a CPU, reading a value is free. On an accelerator it would wait for the device, so
+            # all products are exact there.
+            exact = anchors.device.type != "cpu" or blocks.always_exact
+            if not exact:  # a few rows often tell, and spare a product of all
+                few = slice(0, min(rows, PROBED))
+                some = negatives_of(few, buffer[few], exact=False, keep=None)
+                exact = reaches_near(some.amin())
+            for block in blocks:
+                work = buffer[: block.stop - block.start]
+                negatives_of(block, work, exact=exact, keep=kept)
+                if not exact:
+                    exact = reaches_near(work.amin())
+                    if exact:  # and so, most likely, do the blocks to come
+                        negatives_of(block, work, exact=True, keep=kept)
+                tail = _smallest(work, min(k + 1, negatives), settings.needs_order)
+                wide = torch.float64 if exact else blocks.dtype
+                reading = fit_tail(tail.clamp_min(floor), k, settings, torch.finfo(wide).eps)
+                readings.append((reading.rho, reading.beta, reading.delta_aic, reading.usable))
+        rho, beta, delta_aic, usable = (torch.cat(parts) for parts in zip(*readings, strict=True))
+    return rho, beta, delta_aic, usable, rho.new_empty(0, 0) if kept is None else kept
+
+
+#: For the compiler, which sees one operator where eager mode calls the function itself.
+_read_tails_op = torch.library.custom_op("weince::read_tails", _read_tails, mutates_args=())
+
+
+@_read_tails_op.register_fake
+def _(anchors: Tensor, candidates: Tensor | None, *others: Any) -> tuple[Tensor, ...]:
+    positive, keep = others[4], others[-1]
+    total = anchors.shape[0]
+    columns = (anchors if candidates is None else candidates).shape[0]
+    like = anchors.new_empty(total, dtype=positive.dtype)
+    kept = like.new_empty((total, columns) if keep else (0, 0))
+    return (
+        like,
+        torch.empty_like(like),
+        torch.empty_like(like),
+        torch.empty_like(like, dtype=torch.bool),
+        kept,
+    )
+
+
+def reaches_near(shortfalls: Tensor) -> bool:
+    """Whether any of the shortfalls asks for a float64 product. Waits for an accelerator."""
+    return bool((shortfalls < NEAR).any())
+
+
+def _smallest(block: Tensor, count: int, ordered: bool) -> Tensor:
+    """The ``count`` smallest of each row, the largest of them last; overwrites ``block``.
+
+    numpy's selection is several times faster on a CPU than ``torch.topk``, which also carries
+    indices along.
+    """
+    if block.device.type != "cpu":
+        return block.topk(count, dim=1, largest=False, sorted=True).values
+    array = block.numpy()
+
+    def select(part: slice) -> None:
+        array[part].partition(count - 1, axis=1)
+        if ordered:
+            array[part, :count].sort(axis=1)
+
+    rows = array.shape[0]
+    workers = min(torch.get_num_threads(), rows) if array.size >= THREADED_SELECTION else 1
+    if workers > 1:
+        step = -(-rows // workers)
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(select, [slice(i, i + step) for i in range(0, rows, step)]))
+    else:
+        select(slice(None))
+    return block[:, :count]
+
+
+# The second pass: loss and gradient ----------------------------------------------------------
 
 
 def candidate_nll(
@@ -50,8 +222,8 @@ def candidate_nll(
         floor: least shortfall.
         rho: each anchor's smallest negative shortfall, shape ``(A,)``, which says where float32
             products will not do. Needed with ``power`` unless ``shortfalls`` is given.
-        shortfalls: what ``read_tails`` kept, if anything.
-        memory: budget in bytes, as for ``read_tails``.
+        shortfalls: what :func:`read_tails` kept, if anything.
+        memory: budget in bytes, as for :func:`read_tails`.
 
     Returns:
         Scalar, in nats per anchor.
@@ -70,19 +242,13 @@ def candidate_nll(
     compiling = torch.compiler.is_compiling()
     nll = _candidate_nll_op if compiling else _CandidateNLL.apply
     loss, *_ = nll(
-        problem.anchors,
-        candidates,
-        problem.positives,
-        problem.own,
-        problem.anchor_ids,
-        problem.candidate_ids,
-        problem.positive,
+        *problem.tensors,
         slope,
         power,
         rho,
         shortfalls,
         floor,
-        problem.rows_per_block(memory),
+        rows_per_block(problem, memory),
         differentiable if candidates is not None else 0,
         grad and embeddings,
         grad and slope.requires_grad,
@@ -212,24 +378,9 @@ _candidate_nll_op = torch.library.custom_op(
 
 
 @_candidate_nll_op.register_fake
-def _(
-    anchors: Tensor,
-    candidates: Tensor | None,
-    positives: Tensor,
-    own: Tensor | None,
-    anchor_ids: Tensor | None,
-    candidate_ids: Tensor | None,
-    positive: Tensor,
-    slope: Tensor,
-    power: Tensor | None,
-    rho: Tensor | None,
-    shortfalls: Tensor | None,
-    floor: float,
-    rows: int,
-    differentiable: int,
-    embeddings_grad: bool,
-    slope_grad: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _(anchors: Tensor, candidates: Tensor | None, *others: Any) -> tuple[Tensor, ...]:
+    positive, slope = others[4:6]
+    differentiable, embeddings_grad, slope_grad = others[-3:]
     total, width = anchors.shape
     return (
         positive.new_empty(()),
@@ -282,3 +433,132 @@ class _CandidateNLL(torch.autograd.Function):
         return output
 
     backward = staticmethod(_backward)
+
+
+# What both passes stand on: blocks of shortfalls, and memory for them ---------------------------
+
+
+class ShortfallBlocks:
+    """Rows of the matrix of shortfalls 1 - s between unit vectors.
+
+    Products are taken in float32 where that is enough and in float64 where it is not: near the
+    cap, and wherever float32 products would be rounded to TF32 or bfloat16.
+
+    The tensors are those of a :class:`CandidateProblem`; ``rows`` is the number of anchors to a
+    block. Blocks have the dtype of ``positive``.
+    """
+
+    def __init__(
+        self,
+        anchors: Tensor,
+        candidates: Tensor | None,
+        positives: Tensor,
+        own: Tensor | None,
+        anchor_ids: Tensor | None,
+        candidate_ids: Tensor | None,
+        positive: Tensor,
+        rows: int,
+    ) -> None:
+        dtype = positive.dtype
+        self.exact_anchors = anchors.detach()
+        self.exact_candidates = (anchors if candidates is None else candidates).detach()
+        self.anchors = self.exact_anchors.to(dtype)
+        self.candidates = self.anchors if candidates is None else self.exact_candidates.to(dtype)
+        self.positives, self.own = positives[:, None], None if own is None else own[:, None]
+        self.anchor_ids, self.candidate_ids = anchor_ids, candidate_ids
+        self.dtype, self.rows = dtype, rows
+        self.one = torch.ones((), dtype=dtype)  # stays on the CPU, like a Python number
+        self.exact_one = self.exact_anchors.new_ones(1)
+        self.positive = positive[:, None]
+        self.always_exact = dtype == torch.float64 or float32_products_are_rounded()
+
+    def __iter__(self) -> Iterator[slice]:
+        """The row ranges, in order."""
+        total = self.anchors.shape[0]
+        return (slice(i, min(i + self.rows, total)) for i in range(0, total, self.rows))
+
+    def fill(self, rows: slice, out: Tensor, *, exact: bool = False) -> Tensor:
+        """Write the shortfalls of ``rows`` to ``out``, shape ``(rows, C)``, of all columns."""
+        if exact or self.always_exact:
+            with scratch(1, (out.shape[0], out.shape[1]), self.exact_anchors) as (wide,):
+                others = self.exact_candidates.T
+                torch.addmm(self.exact_one, self.exact_anchors[rows], others, alpha=-1, out=wide)
+                out.copy_(wide)
+        else:
+            torch.mm(self.anchors[rows], self.candidates.T, out=out)
+            torch.sub(self.one, out, out=out)
+        return out.scatter_(1, self.positives[rows], self.positive[rows])
+
+    def leave_out(self, rows: slice, block: Tensor, value: float) -> Tensor:
+        """Set what is no candidate of ``rows`` to ``value`` in ``block``."""
+        if self.own is not None:
+            block.scatter_(1, self.own[rows], value)
+        if self.anchor_ids is not None and self.candidate_ids is not None:
+            same = self.anchor_ids[rows, None] == self.candidate_ids
+            block.masked_fill_(same.scatter_(1, self.positives[rows], value=False), value)
+        return block
+
+
+def rows_per_block(problem: CandidateProblem, memory: int | None = None) -> int:
+    """Number of anchors whose block's buffers fit the budget, evened out over the blocks.
+
+    Raises:
+        ValueError: if ``memory`` is not positive.
+    """
+    anchors, device = problem.anchors.shape[0], problem.anchors.device
+    row = problem.columns * problem.dtype.itemsize
+    most = working_memory(device, memory) // (BUFFERS * row)
+    if device.type == "cpu":
+        most = min(most, CPU_ROWS)
+    blocks = -(-anchors // max(1, most))
+    return -(-anchors // blocks)
+
+
+def working_memory(device: torch.device, memory: int | None = None) -> int:
+    """The memory budget in bytes: the caller's, or the device's default."""
+    check_memory(memory)
+    if memory is None:
+        return CPU_MEMORY if device.type == "cpu" else ACCELERATOR_MEMORY
+    return memory
+
+
+def float32_products_are_rounded() -> bool:
+    """Whether the user lets matrix products of float32 run in TF32 or bfloat16."""
+    backends = (torch.backends.cuda, torch.backends.mkldnn)
+    return any(backend.matmul.fp32_precision not in ("none", "ieee") for backend in backends)
+
+
+@contextmanager
+def scratch(count: int, shape: tuple[int, int], like: Tensor) -> Iterator[list[Tensor]]:
+    """Lend ``count`` matrices of unknown content; they must not be used or returned afterwards.
+
+    An allocator gives a few megabytes back to the system after every call and gets them anew, page
+    by page, at the next. At N = 256 this costs more than the matrix products. So on a CPU each
+    thread keeps what it used last, at most :data:`KEPT` bytes.
+
+    Args:
+        count: how many.
+        shape: of each.
+        like: gives dtype and device.
+    """
+    size = math.prod(shape)
+    if like.device.type != "cpu" or count * size * like.dtype.itemsize > KEPT:
+        yield [like.new_empty(shape) for _ in range(count)]
+        return
+    # Taken out while in use, so that a call inside a call gets its own.
+    pieces: list[Tensor] = _thread.__dict__.setdefault("pieces", [])
+    needed = count * size * like.dtype.itemsize
+    large_enough = [i for i, piece in enumerate(pieces) if piece.numel() >= needed]
+    if large_enough:
+        memory = pieces.pop(large_enough[0])
+    else:
+        with torch.inference_mode(False):  # it has to serve later calls, outside of it, too
+            memory = torch.empty(needed, dtype=torch.uint8)
+    try:
+        flat = memory[:needed].view(like.dtype)
+        yield [flat[i * size : (i + 1) * size].view(shape) for i in range(count)]
+    finally:
+        pieces.append(memory)
+        pieces.sort(key=torch.Tensor.numel)
+        while sum(piece.numel() for piece in pieces) > KEPT:
+            pieces.pop(0)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..diagnostics.choice_bank import ChoiceBank
 from ..losses import TailEvidence, TailSettings, weince_loss
-from ..losses.similarity import check_pairs
+from ..losses.arguments import check_pairs
 from .steps import dropout_seed, replayed
 from .tokens import TokenisedCorpus
 

@@ -15,8 +15,8 @@ UNKNOWN_ID = torch.iinfo(torch.int64).min
 class NegativeQueue(nn.Module):
     """The last ``size`` finite embeddings, oldest overwritten first; no gradient reaches them.
 
-    Everything is saved in the ``state_dict``. Until the queue is full, only what has been put into
-    it counts: its first rows are no random vectors, whose tail would mean nothing.
+    Everything is saved in the ``state_dict``. Until the queue is full, only the rows that have been
+    put into it are candidates. It does not start with random vectors: they would change the tail.
 
     Args:
         size: number of rows kept.

@@ -1,7 +1,8 @@
-"""InfoNCE and WEINCE of scores that come from elsewhere: retrieval, recommendation, re-ranking.
+"""The losses in plain operations, with the whole matrix of scores.
 
-Here a row may have any number of candidates, so nothing is streamed: plain operations in float64 on
-a matrix that the caller holds anyway.
+For scores that come from elsewhere (retrieval, recommendation, re-ranking), where a row may have
+any number of candidates, and as the ``"reference"`` that the streamed losses are compared with. All
+in float64.
 """
 
 from __future__ import annotations
@@ -9,15 +10,90 @@ from __future__ import annotations
 from typing import Literal, overload
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from .evidence import TailEvidence, TailReading, TailSettings, read_tail, weigh
-from .reference import masked_cross_entropy
-from .similarity import exact_dtype, logit_slope, loss_dtype
-from .weince import blended_logits
+from .arguments import logit_slope, may_look
+from .candidates import CandidateProblem
+from .evidence import TailEvidence, TailSettings, blend_weights, read_score_tails
+from .similarity import exact_dtype, loss_dtype
 
 #: How far above 1 a score may be by rounding, in half precision too.
 ABOVE_ONE = 0.01
+
+
+def endpoint_coordinate(scores: Tensor, floor: float = 1e-6) -> Tensor:
+    """The shortfall coordinate -log(1 - s), with the shortfall floored.
+
+    The derivative is 1 / max(1 - s, floor) everywhere: where the floor is active it is the
+    derivative at the floor and not zero, so that the closest pairs still repel each other.
+
+    Args:
+        scores: cosines, any shape.
+        floor: least shortfall 1 - s.
+    """
+    delta = 1.0 - scores
+    floored = delta + (delta.clamp_min(floor) - delta).detach()
+    return -floored.log()
+
+
+def blended_logits(
+    scores: Tensor, lam: Tensor, beta: Tensor, temperature: float | Tensor, floor: float = 1e-6
+) -> Tensor:
+    """Eq. (3.1) for every anchor (row) and candidate (column).
+
+    Args:
+        scores: cosines, shape ``(M, C)``.
+        lam: blend weight of each anchor, shape ``(M,)``; 0 gives exactly ``scores / temperature``.
+        beta: tail index of each anchor, shape ``(M,)``.
+        temperature: tau; a scalar tensor takes a gradient.
+        floor: least shortfall.
+
+    Returns:
+        Logits, shape ``(M, C)``.
+    """
+    lam, beta = lam[:, None], beta[:, None]
+    softmax = scores / temperature
+    return (1.0 - lam) * softmax + lam * beta * endpoint_coordinate(scores, floor)
+
+
+def candidate_cross_entropy(
+    logits: Tensor, positives: Tensor, counts: Tensor | None = None
+) -> Tensor:
+    """Mean negative log-likelihood of the positives among the candidates that count.
+
+    Args:
+        logits: shape ``(A, C)``.
+        positives: column of each anchor's positive, shape ``(A,)``.
+        counts: which candidates count, boolean, shape ``(A, C)``. None: all but the diagonal, of
+            anchors that are their own candidates.
+
+    Returns:
+        Scalar, in nats per anchor.
+    """
+    if counts is None:
+        counts = ~torch.eye(logits.shape[0], dtype=torch.bool, device=logits.device)
+    return F.cross_entropy(logits.masked_fill(~counts, -torch.inf), positives)
+
+
+def cosines(problem: CandidateProblem) -> tuple[Tensor, Tensor]:
+    """Cosines of all anchors with all candidates, and which of them count.
+
+    Returns:
+        ``scores``, shape ``(A, C)``, in the precision of the unit rows (float64), and ``counts``,
+        boolean, shape ``(A, C)``: False for the anchor itself and for candidates of its identity
+        other than its positive.
+    """
+    with torch.autocast(problem.anchors.device.type, enabled=False):
+        scores = problem.anchors @ problem.rows.T
+    columns = torch.arange(problem.columns, device=scores.device)
+    counts = torch.ones_like(scores, dtype=torch.bool)
+    if problem.anchor_ids is not None and problem.candidate_ids is not None:
+        counts = problem.anchor_ids[:, None] != problem.candidate_ids
+        counts = counts | (columns == problem.positives[:, None])
+    if problem.own is not None:
+        counts = counts & (columns != problem.own[:, None])
+    return scores, counts
 
 
 def infonce_from_scores(
@@ -51,7 +127,7 @@ def infonce_from_scores(
     """
     scale = logit_slope(temperature, logit_scale, scores, validate=validate)
     exact, counts = _candidate_scores(scores, positives, mask, validate)
-    return masked_cross_entropy(exact * scale, counts, positives).to(loss_dtype(scores))
+    return candidate_cross_entropy(exact * scale, positives, counts).to(loss_dtype(scores))
 
 
 @overload
@@ -116,20 +192,20 @@ def weince_from_scores(
     settings = settings or TailSettings()
     scale = logit_slope(temperature, logit_scale, scores, validate=validate)
     exact, counts = _candidate_scores(scores, positives, mask, validate)
-    if _may_look(scores, validate) and bool((exact > 1.0 + ABOVE_ONE).any()):
+    if may_look(scores, validate) and bool((exact > 1.0 + ABOVE_ONE).any()):
         raise ValueError(
             f"scores must not exceed 1, where the endpoint tail ends; got {float(exact.max()):.6g} "
             "(use cosines, or subtract the scores' upper bound and add 1)"
         )
-    reading = _read_ragged(exact.detach(), counts, positives, settings)
-    evidence = weigh(reading, settings, _with_negatives(reading.rho))
+    is_negative = counts.scatter(1, positives[:, None], value=False)
+    reading = read_score_tails(exact.detach(), is_negative, settings)
+    with_negatives = reading.rho[torch.isfinite(reading.rho)]
+    evidence = blend_weights(
+        reading, settings, with_negatives if with_negatives.numel() else reading.rho[:1]
+    )
     logits = blended_logits(exact, evidence.lam, evidence.beta, 1.0 / scale, settings.floor)
-    loss = masked_cross_entropy(logits, counts, positives).to(loss_dtype(scores))
+    loss = candidate_cross_entropy(logits, positives, counts).to(loss_dtype(scores))
     return (loss, evidence.to(loss.dtype)) if return_evidence else loss
-
-
-def _may_look(scores: Tensor, validate: bool) -> bool:
-    return validate and scores.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def _candidate_scores(
@@ -150,7 +226,7 @@ def _candidate_scores(
             f"mask must be boolean of shape {tuple(scores.shape)}, "
             f"got {tuple(mask.shape)} of {mask.dtype}"
         )
-    look = _may_look(scores, validate)
+    look = may_look(scores, validate)
     if look and not bool(((positives >= 0) & (positives < scores.shape[1])).all()):
         raise ValueError(
             f"positives must lie in 0 to {scores.shape[1] - 1}, got {int(positives.min())} "
@@ -163,33 +239,3 @@ def _candidate_scores(
         row = int((~torch.isfinite(exact)).any(1).nonzero()[0, 0])
         raise ValueError(f"scores: row {row} holds NaN or infinity where the mask has a candidate")
     return exact, counts
-
-
-@torch.no_grad()
-def _read_ragged(
-    scores: Tensor, counts: Tensor, positives: Tensor, settings: TailSettings
-) -> TailReading:
-    """Read each row's tail, rows of equally many negatives together."""
-    negative = counts.scatter(1, positives[:, None], value=False)
-    delta = (1.0 - scores).clamp_min(settings.floor).masked_fill(~negative, torch.inf)
-    numbers = negative.sum(1)
-    most = int(numbers.max())
-    reach = max(1, min(settings.tail_size(most) + 1, scores.shape[1]))
-    ascending = delta.topk(reach, dim=1, largest=False, sorted=True).values
-    rho = ascending[:, 0].clone()
-    beta, delta_aic = torch.zeros_like(rho), torch.zeros_like(rho)
-    usable = torch.zeros_like(rho, dtype=torch.bool)
-    for number in numbers.unique().tolist():
-        if number == 0:
-            continue
-        rows = (numbers == number).nonzero()[:, 0]
-        k = settings.tail_size(number)
-        part = read_tail(ascending[rows, : min(k + 1, number)], k, settings)
-        beta[rows], delta_aic[rows], usable[rows] = part.beta, part.delta_aic, part.usable
-    return TailReading(rho, beta, delta_aic, usable)
-
-
-def _with_negatives(rho: Tensor) -> Tensor:
-    """The rho of the rows that have a negative; a single infinity if none has."""
-    finite = rho[torch.isfinite(rho)]
-    return finite if finite.numel() else rho[:1]
