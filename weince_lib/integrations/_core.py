@@ -83,7 +83,7 @@ def contrastive_loss(
     """
     device = problem.anchors.device
     if not isinstance(scale, Tensor):
-        scale = torch.full((), scale, dtype=exact_dtype(device))
+        scale = torch.full((), scale, dtype=exact_dtype(device), device=device)
     if problem.negatives < 1:
         settings = None
     loss, _ = problem_loss(

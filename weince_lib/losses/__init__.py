@@ -1,4 +1,19 @@
-"""InfoNCE and WEINCE, the tail evidence that blends them, and the parts of a gain one by one."""
+"""InfoNCE and WEINCE, the tail evidence that blends them, and the parts of a gain one by one.
+
+The way of a batch, from ``WEINCELoss(...)(z0, z1)`` to its gradient:
+
+==============  =================================================================================
+``weince``      the module and the function, with the settings of the tail
+``infonce``     the driver, for InfoNCE too: checks, candidate problems, two passes, their mean
+``candidates``  from ``z0`` and ``z1`` to unit rows, anchors, candidates and positives
+``streaming``   the two passes over blocks of anchors: every tail, then loss and gradient
+``evidence``    between the passes: fits of a tail, blend weights, presets
+==============  =================================================================================
+
+Beside them stand ``dense`` (the same in plain operations, for explicit scores and as reference),
+``ablation``, ``sharpness``, ``queue``, ``distributed`` and ``monitor``. ``arguments`` and
+``similarity`` serve all: checks, and unit rows.
+"""
 
 from .ablation import RELEASED, AblationLoss, AblationSettings, ReleasedLoss
 from .dense import blended_logits, endpoint_coordinate, infonce_from_scores, weince_from_scores

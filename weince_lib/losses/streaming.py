@@ -75,7 +75,7 @@ def read_tails(
     size = problem.anchors.shape[0] * problem.columns * problem.dtype.itemsize
     keep = size <= working_memory(problem.anchors.device, memory)
     with torch.no_grad():
-        read = _read_tails_op if torch.compiler.is_compiling() else _read_tails
+        read: Any = _read_tails_op if torch.compiler.is_compiling() else _read_tails
         rho, beta, delta_aic, usable, kept = read(
             *(None if tensor is None else tensor.detach() for tensor in problem.tensors),
             settings.tail_size(problem.negatives),
