@@ -115,6 +115,7 @@ def test_help_is_there_for_every_command(words):
     result = weince(*words)
     assert result.exit_code == 0
     assert result.output.startswith("Usage: ")
+    assert "\\" not in result.output  # a mark of the formatter, printed as it stands
 
 
 def test_help_lists_the_commands():
@@ -123,6 +124,21 @@ def test_help_lists_the_commands():
     for name, command in main.commands.items():
         assert re.search(rf"^  {name} +\w", output, re.MULTILINE)
         assert command.help
+
+
+def test_ctrl_c_is_one_line_in_every_command(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("weince_lib.experiments.collect.collect", interrupted)
+    save_run(7, 90.0)
+    result = weince("collect")
+    assert result.exit_code == 130
+    assert (result.stdout, result.stderr) == ("", "stopped\n")
+
+
+def test_retraining_a_seed_without_committed_numbers_is_one_line():
+    one_line_error(weince("retrain", "--seed", "5"), "seed 5", "7, 21, 63, 84")
 
 
 def test_version():

@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import pickle
+import signal
+import time
 
 import numpy as np
 import pytest
@@ -213,9 +215,25 @@ def test_many_copies_are_not_told_of_an_option_that_is_not_there(tmp_path):
     z = np.random.default_rng(0).standard_normal((20, 5))
     np.save(tmp_path / "z.npy", np.repeat(z, 10, axis=0))
     done = run(tmp_path / "z.npy")
+    one_line(done, "180 repeat an earlier row", "more different items")
     assert "quantile" not in done.output
-    if done.exit_code:
-        one_line(done, "duplicates")
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_from_outside_is_one_line(saved, monkeypatch, stop):
+    def stopped(*_, **__):
+        os.kill(os.getpid(), stop)
+        time.sleep(10)
+
+    monkeypatch.setattr("weince_lib.diagnostics.diagnose", stopped)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        done = run(saved)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done.exit_code == 130
+    assert done.stdout == "" and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("stopped; ") and "goes on" in done.stderr
 
 
 def test_an_unexpected_error_keeps_its_traceback_with_a_hint(saved, monkeypatch):

@@ -15,15 +15,21 @@ import click
 
 from . import errors
 
+#: Exit status after Ctrl-C or SIGTERM, as shells give it for Ctrl-C.
+STOPPED = 130
+
 
 class _Friendly(click.Group):
-    """Shows errors that a user can mend as one line; see :mod:`weince_lib.errors`."""
+    """Shows errors that a user can mend, and a stop, as one line; see :mod:`weince_lib.errors`."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
+        except KeyboardInterrupt as stopped:  # click alone would say "Aborted!"
+            click.echo(str(stopped) or "stopped", err=True)
+            raise click.exceptions.Exit(STOPPED) from stopped
         except errors.SHOWN as error:
             raise click.ClickException(errors.one_line(error)) from error
         except Exception as error:
@@ -33,7 +39,7 @@ class _Friendly(click.Group):
 
 @contextmanager
 def _stoppable(advice: str) -> Iterator[None]:
-    """End a long command at Ctrl-C or SIGTERM with one line of what to do next, and status 130.
+    """End a long command at Ctrl-C or SIGTERM with one line of what to do next.
 
     SIGINT stays ignored where a script started the command in the background; SIGTERM stops it.
     """
@@ -43,8 +49,7 @@ def _stoppable(advice: str) -> Iterator[None]:
         with sigterm_interrupts():
             yield
     except KeyboardInterrupt as stopped:
-        click.echo(f"stopped; {advice}", err=True)
-        raise click.exceptions.Exit(130) from stopped
+        raise KeyboardInterrupt(f"stopped; {advice}") from stopped
 
 
 @click.group(cls=_Friendly, context_settings={"help_option_names": ["-h", "--help"]})
@@ -69,9 +74,8 @@ def main() -> None:
 def run(
     notebook: str, given: Sequence[tuple[str, str]], output: Path | None, timeout: int | None
 ) -> None:
-    r"""Execute NOTEBOOK in batch (papermill), from any folder.
+    """Execute NOTEBOOK in batch (papermill), from any folder.
 
-    \b
     Example: weince run 06_train_vision -p loss weince -p seed 7
     """
     from .experiments import notebooks
@@ -117,9 +121,8 @@ def rebuild(headers: bool, only: Sequence[str]) -> None:
 @click.option("--port", default=0, help="To listen on; by default the first free one from 8888.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[NOTEBOOK] [OPTIONS]")
 def lab(port: int, words: Sequence[str]) -> None:
-    r"""Open NOTEBOOK (the overview by default) in JupyterLab; OPTIONS go to `jupyter lab`.
+    """Open NOTEBOOK (the overview by default) in JupyterLab; OPTIONS go to `jupyter lab`.
 
-    \b
     Example: weince lab 05_weince_loss --no-browser
     """
     from .experiments import lab as server
@@ -189,7 +192,8 @@ def committed_encoders(make: bool, keys: Sequence[str]) -> None:
     for key in keys or known:
         config = known[key]
         if make:
-            click.echo(encoders.commit_encoder(config))
+            with _stoppable("encoders written are kept; the same command goes on"):
+                click.echo(encoders.commit_encoder(config))
             continue
         record = encoders.committed_record(config)
         state = record.details["encoder"]["sha256"][:16] if record else "not there"
@@ -207,7 +211,8 @@ def retrain(seed: int) -> None:
     """
     from .experiments import retrained
 
-    click.echo(retrained.write(seed))
+    with _stoppable("what is finished is kept; the same command goes on"):
+        click.echo(retrained.write(seed))
 
 
 @main.command()
@@ -341,12 +346,11 @@ def diagnose(
     batch_size: int,
     seed: int,
 ) -> None:
-    r"""Say whether the tail of EMBEDDINGS has an endpoint, and what WEINCE would do there.
+    """Say whether the tail of EMBEDDINGS has an endpoint, and what WEINCE would do there.
 
     EMBEDDINGS is a .npy, .npz, .pt, .safetensors, .csv or .parquet file, one row per item. Writes
     report.html and report.json, by default to a folder beside it. A run that was cut goes on.
 
-    \b
     Example: weince diagnose embeddings.npy --labels labels.csv --out report
     """
     from . import diagnostics
@@ -354,7 +358,8 @@ def diagnose(
     if sum(1 for given in (pairs, labels, label_column) if given) > 1:
         raise click.UsageError("give one of --pairs, --labels and --label-column")
     folder = out or embeddings.with_name(f"{embeddings.stem}-diagnosis")
-    with errors.checking_input():
+    advice = "the pairs that were looked at are kept; the same command goes on"
+    with _stoppable(advice), errors.checking_input():
         found = diagnostics.diagnose(
             embeddings,
             pairs=pairs,
@@ -384,9 +389,8 @@ def diagnose(
 @click.argument("study", required=False)
 @click.option("--step-ms", type=float, help="Milliseconds of a step elsewhere; else measured here.")
 def plan(study: str | None, step_ms: float | None) -> None:
-    r"""Print runs, hours and disk of STUDY, and what of it failed; without STUDY, the studies.
+    """Print runs, hours and disk of STUDY, and what of it failed; without STUDY, the studies.
 
-    \b
     Example: weince plan cpu-fashion
     """
     from .experiments import grid

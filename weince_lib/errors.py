@@ -1,9 +1,10 @@
 """Errors that a user can mend, and how a command shows them.
 
-Every error class of this package derives from :class:`WeinceError`; its message is one line that
-names the value and what to do. A command shows such an error, and any error of the operating
-system (a full disk, a file that is not there), as that line. Everything else is a fault of the
-program: it keeps its traceback, with a note that says so.
+Every error class of this package derives from :class:`WeinceError`, except that of ``hosted.py``,
+which runs before the package can be imported. Its message is one line that names the value and what
+to do. A command shows such an error, and any error of the operating system (a full disk, a file
+that is not there), as that line. Everything else is a fault of the program: it keeps its traceback,
+with a note that says so.
 """
 
 from __future__ import annotations

@@ -165,6 +165,27 @@ def test_repeats_count_once():
         assert getattr(repeated.main, name) == pytest.approx(value, rel=0.2, abs=0.02)
 
 
+@pytest.mark.parametrize("told", ["labels", "pairs"])
+def test_repeats_that_are_no_negatives_of_each_other_count_once(told):
+    """Labels or pairs name an item's repeats; each of its pairs is there a hundred times still."""
+    z = np.random.default_rng(0).standard_normal((50, 5)).astype(np.float32)
+    item, first = np.repeat(np.arange(50), 10), np.repeat(np.arange(0, 500, 10), 9)
+    rest = np.setdiff1d(np.arange(500), first)
+    given = {"labels": item} if told == "labels" else {"pairs": np.stack([first, rest], axis=1)}
+    once, repeated = weince_lib.diagnose(z), weince_lib.diagnose(z[item], **given)
+    assert repeated.tail.repeats == 450
+    assert repeated.tail.pairs == pytest.approx(50 * 49 / 2, rel=0.05)
+    assert repeated.verdict == once.verdict
+    width = once.main.high - once.main.low
+    assert repeated.main.high - repeated.main.low == pytest.approx(width, rel=0.3)
+
+
+def test_too_few_items_under_many_repeats_are_told_so():
+    z = np.random.default_rng(0).standard_normal((20, 5))
+    with pytest.raises(ValueError, match=r"180 repeat an earlier row.*more different items"):
+        weince_lib.diagnose(np.repeat(z, 10, axis=0), labels=np.repeat(np.arange(20), 10))
+
+
 def test_repeats_among_rows_that_are_no_anchors_count_once():
     z = np.repeat(np.random.default_rng(0).standard_normal((400, 5)), 4, axis=0)
     bank = streamed_bank(z, settings=BankSettings(max_pairs=400_000, quantile=0.9))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 
 import numpy as np
 import pandas as pd
@@ -186,3 +188,9 @@ def test_what_has_no_floors_is_named(small, capsys):
     assert "unknown study 'nosuch'" in capsys.readouterr().err
     assert floors.floor_table(STUDY, ["recall_at_1"]).empty
     assert floors.floor_table(study("cpu-static"), ["recall_at_1"]).empty
+
+
+def test_sigterm_ends_the_command_as_ctrl_c_does(small, monkeypatch, capsys):
+    monkeypatch.setattr(floors, "make_all", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    assert floors.main(["cpu-fashion"]) == STOPPED
+    assert capsys.readouterr().err == "stopped; run again to continue\n"

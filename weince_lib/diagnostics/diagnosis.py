@@ -283,7 +283,8 @@ def shapes_of(
         if beyond == 0 or delta[0] == delta[beyond - 1]:
             continue  # one distance over and over, as between two items with many copies
         members = together[tail.members[:count]]
-        few = np.unique(members[:MOST_FITTED]).size < 3  # too few clusters for an interval
+        # Too few clusters for an interval.
+        few = np.unique(members[: min(int(beyond), MOST_FITTED)]).size < 3
         if few:
             members = tail.members[:count]
         shapes.append(
@@ -296,10 +297,11 @@ def shapes_of(
             )
         )
     if not shapes:
+        repeated = f" ({tail.repeats:,} repeat an earlier row)" if tail.repeats else ""
         raise ValueError(
             f"no threshold has {LEAST_EXCEEDANCES} pairs of different rows above it, of "
             f"{tail.pairs:,} negative pairs: too few rows, too few negatives, or most rows are "
-            "duplicates of each other"
+            f"duplicates of each other{repeated}; give embeddings of more different items"
         )
     return shapes
 

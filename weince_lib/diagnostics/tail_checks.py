@@ -44,6 +44,7 @@ on, or groups of many sizes so frequent that they fill the tail and follow the l
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 
@@ -153,13 +154,12 @@ def distinct_tail(bank: StreamedBank, embeddings: np.ndarray) -> DistinctTail:
 
     Args:
         bank: the highest pairs.
-        embeddings: what it was made from, shape ``(n, d)``. Where only some rows were anchors,
-            rows that are no anchors were not compared with each other, and equal ones are found
-            by their content.
+        embeddings: what it was made from, shape ``(n, d)``. Rows of one label or positive pair are
+            no negatives of each other, and of many rows only anchors were compared with all: so
+            equal rows are looked for by their content, too.
     """
     same = bank.members[bank.shortfalls <= DUPLICATE]
-    if not bank.all_anchors:
-        same = np.concatenate([same, _equal_rows(embeddings, np.unique(bank.members))])
+    same = np.concatenate([same, _equal_rows(embeddings)])
     shortfalls, members = bank.shortfalls, bank.members
     n = left = bank.rows
     if len(same):
@@ -324,12 +324,14 @@ def _anderson_darling(excesses: np.ndarray) -> np.ndarray:
     return np.asarray(-n - (odd * logs).sum(axis=1) / n)
 
 
-def _equal_rows(embeddings: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Pairs (first, later) of the given rows that hold the same numbers, shape ``(p, 2)``."""
+def _equal_rows(embeddings: np.ndarray) -> np.ndarray:
+    """Pairs (first, later) of rows that hold the same numbers, shape ``(p, 2)``."""
     first: dict[bytes, int] = {}
     equal = []
-    for row in rows.tolist():
-        earlier = first.setdefault(np.ascontiguousarray(embeddings[row]).tobytes(), row)
+    for row in range(len(embeddings)):
+        # A hash, as the rows themselves would be a second copy of a large matrix.
+        content = hashlib.blake2b(np.ascontiguousarray(embeddings[row]), digest_size=16).digest()
+        earlier = first.setdefault(content, row)
         if earlier != row:
             equal.append((earlier, row))
     return np.array(equal, dtype=np.int64).reshape(-1, 2)

@@ -41,6 +41,7 @@ from ..vision import (
     to_unit_range,
     train_supervised,
 )
+from ..vision.stopping import sigterm_interrupts
 from . import collect, record_lines, store, sweep
 from .config import ConfigError, VisionConfig
 from .fastest import step_form
@@ -326,7 +327,8 @@ def main(words: list[str] | None = None) -> int:
     given = parser.parse_args(words)
     try:
         chosen = study(given.study)
-        make_all(chosen, given.kind, given.device)
+        with sigterm_interrupts():  # as a scheduler's limit sends it
+            make_all(chosen, given.kind, given.device)
         table = floor_table(chosen, ["standardised_linear_accuracy", "recall_at_1", "knn_accuracy"])
         for metric, own in table.groupby("metric", sort=False):
             sys.stdout.write(f"{metric}\n")

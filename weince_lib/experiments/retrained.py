@@ -20,7 +20,7 @@ from .. import paths
 from . import record_lines
 from .allocation import AllocationConfig, run_allocation
 from .collect import COLUMNS, load_table, rows, write_table
-from .config import vision_config
+from .config import SEEDS, ConfigError, vision_config
 from .encoders import LOSSES, ready_encoder, train_anew
 from .link import LinkConfig, run_link
 from .store import Record
@@ -89,7 +89,13 @@ def write(seed: int) -> Path:
 
     Returns:
         The table, with the columns of every table, see :mod:`.collect`.
+
+    Raises:
+        ConfigError: for a seed without committed numbers to stand beside, before any training.
     """
+    if seed not in SEEDS:
+        known = ", ".join(map(str, SEEDS))
+        raise ConfigError(f"no encoder of seed {seed} is committed; choose one of {known}")
     with _apart():
         records = list(_measure(seed))
     table = pd.DataFrame([row for r in records for row in rows(r)], columns=list(COLUMNS))

@@ -162,7 +162,7 @@ def work(names: Sequence[str], hours: float = math.inf) -> int:
                 continue
             except Exception as error:  # the other runs do not depend on this one
                 failed += 1
-                sys.stderr.write(f"{run.setting}, seed {run.seed}: {error}\n")
+                sys.stderr.write(f"{run.setting}, seed {run.seed}: {one_line(error)}\n")
                 continue
             with files.locked(folder(name) / "table.lock"):
                 collect_study(chosen, partial=True)
