@@ -4,7 +4,7 @@
 # %% [markdown] tags=["header"]
 # **Paper:** sections 4.1 and 4.2, Table 2 \
 # **Time:** `quick` seconds (one core) \
-# **Claims:** [one of the paper's](../paper/claims.toml) \
+# **Claims:** [2 of the paper's](../paper/claims.toml) \
 # **Library:** [losses](../weince_lib/losses/__init__.py)
 #
 # [← 11 · Tables](11_tables.ipynb) | [Contents](00_overview.ipynb)
