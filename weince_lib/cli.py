@@ -189,6 +189,7 @@ def committed_encoders(make: bool, keys: Sequence[str]) -> None:
     for key in keys:
         if key not in known:
             raise click.UsageError(f"no encoder {key!r} is committed; known: {', '.join(known)}")
+    missing = []
     for key in keys or known:
         config = known[key]
         if make:
@@ -196,8 +197,14 @@ def committed_encoders(make: bool, keys: Sequence[str]) -> None:
                 click.echo(encoders.commit_encoder(config))
             continue
         record = encoders.committed_record(config)
+        missing += [] if record else [key]
         state = record.details["encoder"]["sha256"][:16] if record else "not there"
         click.echo(f"{key}  {config.label:<8} seed {config.seed:<3} {state}")
+    if missing:
+        raise click.ClickException(
+            f"{len(missing)} of {len(keys or known)} encoders are not there; restore them with "
+            f"git, or make them anew: weince encoders --make {' '.join(missing)}"
+        )
     if make:
         click.echo("Measure anew what rests on them: make notebooks")
 

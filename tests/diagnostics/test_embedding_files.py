@@ -367,6 +367,14 @@ def test_lines_that_would_shift_rows_or_columns_are_refused(tmp_path):
         load_embeddings(path)
 
 
+def test_pairs_that_are_no_numbers_are_not_told_of_columns_to_ignore(tmp_path):
+    path = tmp_path / "pairs.csv"
+    path.write_text("0,1\n2,three\n4,5\n")
+    with pytest.raises(ValueError, match=r"pairs\.csv.*'three'.*two row numbers") as caught:
+        load_pairs(path, 10)
+    assert "ignore" not in str(caught.value)
+
+
 def test_pairs_have_no_numeric_header(tmp_path):
     path = tmp_path / "pairs.csv"
     path.write_text("0,1\n2,3\n4,5\n")

@@ -346,5 +346,10 @@ def test_the_command_verifies_and_makes(infonce, monkeypatch):
     unknown = CliRunner().invoke(main, ["encoders", "--make", "0123"])
     assert unknown.exit_code != 0
     assert "0123" in unknown.stderr and key in unknown.stderr
+    weights.unlink()
+    weights.with_suffix(".json").unlink()
+    gone = CliRunner().invoke(main, ["encoders"])
+    assert gone.exit_code == 1
+    assert gone.stderr.startswith("Error: 1 of 1 encoders") and f"--make {key}" in gone.stderr
     assert CliRunner().invoke(main, ["encoders", "--make", key]).exit_code == 0
     assert CliRunner().invoke(main, ["encoders"]).stdout == sound.stdout

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from weince_lib import paths
-from weince_lib.experiments import gpu_study, store, vision_config
+from weince_lib.experiments import gpu_study, store, training_images, vision_config
 from weince_lib.experiments.config import is_own
 from weince_lib.experiments.timing import StepTimes
 from weince_lib.vision import TrainingInterrupted, training
@@ -128,6 +128,13 @@ def test_another_archive_is_not_taken_for_the_one_that_was_unpacked(archive, tmp
     assert said.count("\n") == 1 and str(other) in said and "another archive" in said
     archive.unlink()  # once unpacked, the archive may go
     assert gpu_study.unpack(archive) == f"imagefolder:{gpu_study.FOLDER}"
+
+
+def test_a_data_folder_elsewhere_gets_the_images_and_gives_them(archive, tmp_path, monkeypatch):
+    monkeypatch.setenv("WEINCE_DATA", str(tmp_path / "large disk"))
+    name = gpu_study.unpack(archive)
+    assert (tmp_path / "large disk" / "cifar10-jpeg" / "train").is_dir()
+    assert len(training_images(vision_config("gpu", dataset=name, train_limit=4))) == 4
 
 
 @pytest.mark.parametrize("kind", ["missing", "no archive", "cut", "flipped", "empty"])

@@ -9,10 +9,12 @@ import pytest
 from PIL import Image
 
 from weince_lib.experiments import (
+    floors,
     run_tail,
     run_vision,
     score_bank,
     store,
+    study_evidence,
     tail_config,
     trained_model,
     training_images,
@@ -102,6 +104,32 @@ def test_a_link_pointed_elsewhere_is_refused_and_back_again_is_found(link, older
     # Data that are gone contradict nothing: finished work stays.
     link.unlink()
     assert run_vision(config, profile="quick", device="cpu") == record
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_floors_are_of_their_data_too(link, tmp_path, split):
+    config = config_of(link)
+    floor = floors.Floor("pixels", config)
+    made = floors.make(floor, device="cpu")
+    assert floors.make(floor, device="cpu").key == made.key
+    changed = tmp_path / "second"
+    other = "test" if split == "train" else "train"
+    shutil.rmtree(changed / other)
+    shutil.copytree(tmp_path / "first" / other, changed / other)
+    point(link, "second")
+    with pytest.raises(StaleRecordError, match="other data"):
+        floors.make(floor, device="cpu")
+
+
+def test_the_tail_of_a_studys_encoder_is_of_its_data_too(link):
+    config = config_of(link).model_copy(update={"train_limit": 64})
+    tails = study_evidence.evidence_configs(config)[0].model_copy(update={"batches": 2})
+    record = run_vision(config, profile="quick", device="cpu")
+    measured = study_evidence._tail(tails, "quick")
+    assert study_evidence._tail(tails, "quick").key == measured.key != record.key
+    point(link, "second")
+    with pytest.raises(StaleRecordError, match="other data"):
+        study_evidence._tail(tails, "quick")
 
 
 def test_the_hash_is_of_files_and_labels_alone(tmp_path, link):

@@ -92,3 +92,18 @@ def test_a_studys_evidence_is_measured_once_and_stands_in_its_table(small):
     made = {p: p.stat().st_mtime_ns for p in store.record_files()}
     sweep.measure_study("small")
     assert {p: p.stat().st_mtime_ns for p in store.record_files()} == made
+
+
+def test_a_worker_measures_each_encoder_right_after_its_run(small, monkeypatch, capsys):
+    def measure(run, *, profile):
+        if run.seed == 21:
+            raise ValueError("no winners")
+        measured.append(store.find("vision", run.canonical()))
+
+    measured = []
+    monkeypatch.setattr(study_evidence, "measure_run", measure)
+    assert sweep.work(["small"], evidence=True) == 1
+    assert [record.config["seed"] for record in measured] == [7]
+    assert "seed 21: no winners" in capsys.readouterr().err
+    # A run whose encoder could not be measured is in the table all the same.
+    assert set(sweep.load_study("small")["key"]) == {run.key for run in small.runs()}

@@ -220,3 +220,20 @@ def test_a_worker_goes_on_after_a_run_that_fails(small, monkeypatch, capsys):
 def test_a_worker_begins_no_run_after_its_hours(small):
     assert sweep.work(["small"], hours=0.0) == 0
     assert {s.stage for s in sweep.states(small)} == {"to do"}
+
+
+def test_a_worker_leaves_out_what_stands_in_the_table_of_another_machine(small, monkeypatch):
+    made = []
+
+    def make(config, **_):
+        made.append(config)
+        return save_run(next(run for run in small.runs() if run.config == config))
+
+    monkeypatch.setattr(sweep, "run_vision", make)
+    first, *rest = small.runs()
+    save_run(first)
+    sweep.collect_study(small, partial=True)
+    shutil.rmtree(store.run_folder("vision", first.key))
+    assert sweep.work(["small"]) == 0
+    assert made == [run.config for run in rest]
+    assert set(sweep.load_study("small")["key"]) == {run.key for run in small.runs()}

@@ -185,7 +185,7 @@ def read_pairs(given: Any, rows: int) -> Read:
     if path.suffix.lower() not in _TABLES:
         return Read(check_pair_rows(_read(path, ("pairs",)), rows, path.name), ())
     table = tables.read_pair_table(path)
-    numbers = tables.numbers(table.frame, path.name)
+    numbers = tables.numbers(table.frame, path.name, "give two row numbers a line, from 0")
     return Read(
         check_pair_rows(numbers, rows, path.name),
         (f"{path.name}: {table.header}.",) if table.header else (),

@@ -233,8 +233,13 @@ def vectors(
     return np.stack(rows), (note + ".",)
 
 
-def numbers(frame: Any, name: str) -> np.ndarray:
+def numbers(frame: Any, name: str, mend: str = "") -> np.ndarray:
     """The columns of a table as a matrix.
+
+    Args:
+        frame: the table.
+        name: what errors call it.
+        mend: what to do about a column that does not hold numbers; by default leave it out.
 
     Raises:
         ValueError: for a column that does not hold numbers, and a first column without a name.
@@ -259,9 +264,15 @@ def numbers(frame: Any, name: str) -> np.ndarray:
         text = texts[-1] if texts else ""
         if len(frame.columns) == 1 and any(mark in text.strip() for mark in ("; ", ";", "\t", " ")):
             raise ValueError(f"{name}: a line is {text[:40]!r}; separate the numbers by commas")
+        odd = next((c for c in values if isinstance(c, str) and _number(c) is None), "")
         raise ValueError(
-            f"{name}: column {column!r} is not numeric; keep the embedding's columns, or leave it "
-            f"out (--ignore-column {column}, or ReadSettings(ignore=({str(column)!r},)))"
+            f"{name}: column {column!r} is not numeric"
+            + (f", it holds {odd[:30]!r}; " if odd else "; ")
+            + (
+                mend
+                or f"keep the embedding's columns, or leave it out (--ignore-column {column}, or "
+                f"ReadSettings(ignore=({str(column)!r},)))"
+            )
         )
     kinds = [getattr(kind, "numpy_dtype", kind) for kind in frame.dtypes]
     dtype = np.result_type(*kinds) if kinds else np.dtype(np.float64)

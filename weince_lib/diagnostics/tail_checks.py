@@ -330,7 +330,7 @@ def _equal_rows(embeddings: np.ndarray) -> np.ndarray:
     equal = []
     for row in range(len(embeddings)):
         # A hash, as the rows themselves would be a second copy of a large matrix.
-        content = hashlib.blake2b(np.ascontiguousarray(embeddings[row]), digest_size=16).digest()
+        content = hashlib.blake2b(embeddings[row].tobytes(), digest_size=16).digest()
         earlier = first.setdefault(content, row)
         if earlier != row:
             equal.append((earlier, row))

@@ -47,7 +47,7 @@ from .config import ConfigError, VisionConfig
 from .fastest import step_form
 from .grid import Study, study
 from .store import Metric, Record
-from .vision import CHECKPOINT, build_model, labelled_images, load_images
+from .vision import CHECKPOINT, build_model, files_now, labelled_images, load_images
 from .vision_metrics import check_evaluable, evaluate, evaluate_features
 
 EXPERIMENT = "floor"
@@ -142,15 +142,18 @@ def make(
         floor: which.
         device: where to compute; a CUDA device if there is one, else the CPU.
         sets: labelled training images and test images in memory already; loaded by default.
+
+    Raises:
+        StaleRecordError: if the record that is there was made from other images.
     """
     config = floor.config
-    done = store.find(EXPERIMENT, config)
+    done = _found(floor)
     if done is not None:
         return done
     path = store.record_path(EXPERIMENT, config)
     path.parent.mkdir(parents=True, exist_ok=True)
     with files.locked(path.parent / ".lock"):
-        done = store.find(EXPERIMENT, config)
+        done = _found(floor)
         if done is not None:
             return done
         started = time.time()
@@ -164,10 +167,19 @@ def make(
             labels=floor.labels,
             started=started,
             details={
-                "data": {"labelled": labelled.content_hash(), "test": test.content_hash()},
+                "data": {"labelled": labelled.content_hash(), "test": test.content_hash()}
+                | files_now(floor.run),
                 "history": history,
             },
         )
+
+
+def _found(floor: Floor) -> Record | None:
+    """A floor's record, if its images are what the data set's name stands for now."""
+    done = store.find(EXPERIMENT, floor.config)
+    if done is not None:
+        store.compare_data(done, files_now(floor.run), floor.run.dataset)
+    return done
 
 
 def pixel_metrics(

@@ -53,7 +53,8 @@ from .vision import load_images, run_vision, training_images
 
 EXPERIMENT = "gpu-study"
 PROFILE = "gpu"
-#: Where the archive is unpacked, below the companion's root: the path the records name.
+#: The path that records name. The archive is unpacked to this folder of the data folder, which
+#: need not be the root's ``data/``.
 FOLDER = "data/cifar10-jpeg"
 LOSSES = ("infonce", "weince")
 DATA_HELP = (
@@ -75,7 +76,7 @@ def unpack(source: Path) -> str:
     """
     if source.is_dir():
         return f"imagefolder:{source.absolute()}"
-    target = paths.root() / FOLDER
+    target = paths.data() / Path(FOLDER).name
     note = target.with_name(f"{target.name}.sha256")
     if target.exists():
         if not (source.is_file() and note.is_file()):

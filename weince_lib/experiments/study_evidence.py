@@ -11,12 +11,14 @@ from ..losses import PRESETS
 from . import allocation, link, store, tail
 from .allocation import AllocationConfig, run_allocation
 from .config import VisionConfig, parse
+from .encoders import found_on_this
 from .link import LinkConfig, run_link
 from .on_encoder import OnEncoder
 from .store import Record
 from .study_types import Run
 from .tail import TailConfig, run_tail, score_bank
 from .vision import EXPERIMENT as TRAINED
+from .vision import check_current
 
 #: What records of these measurements are filed under.
 EXPERIMENTS = (tail.EXPERIMENT, link.EXPERIMENT, allocation.EXPERIMENT)
@@ -42,6 +44,7 @@ def measure_run(run: VisionConfig, *, profile: str) -> list[Record]:
     Raises:
         ConfigError: if the run trained on all images, so that none is unseen.
         FileNotFoundError: if its weights are gone.
+        StaleRecordError: if its data set has other images now.
     """
     tails, links, gradients = evidence_configs(run)
     return [
@@ -52,8 +55,11 @@ def measure_run(run: VisionConfig, *, profile: str) -> list[Record]:
 
 
 def _tail(config: TailConfig, profile: str) -> Record:
-    done = store.find(tail.EXPERIMENT, config.canonical())
-    return done or run_tail(config, score_bank(config), profile=profile)
+    # Looked for here too, as a bank takes a while to score.
+    done = found_on_this(tail.EXPERIMENT, config.canonical(), config.encoder_run)
+    if done is not None:
+        return check_current(done, config.encoder_run)
+    return run_tail(config, score_bank(config), profile=profile)
 
 
 def study_evidence(runs: list[Run], *, profile: str) -> tuple[list[Record], list[Run]]:

@@ -3,7 +3,7 @@
     python -m weince_lib.experiments.sweep run STUDY KEY
     python -m weince_lib.experiments.sweep collect STUDY [--partial]
     python -m weince_lib.experiments.sweep evidence STUDY [--seed N ...] [--device DEVICE]
-    python -m weince_lib.experiments.sweep work STUDY [STUDY ...] [--hours H]
+    python -m weince_lib.experiments.sweep work STUDY [STUDY ...] [--hours H] [--evidence]
     python -m weince_lib.experiments.sweep register STUDY
     python -m weince_lib.experiments.sweep choose cpu-cifar
 
@@ -130,15 +130,19 @@ def run_one(name: str, key: str) -> Record:
     return record
 
 
-def work(names: Sequence[str], hours: float = math.inf) -> int:
+def work(names: Sequence[str], hours: float = math.inf, *, evidence: bool = False) -> int:
     """Make the missing runs of studies one after the other, and keep their tables up to date.
 
     Several workers, on one machine, may work on the same studies: a run that another worker has
-    begun is left to it. A run that fails is noted and the next one is begun.
+    begun is left to it. A run that stands in the study's table already, as when the table was
+    committed and the record lies on another machine, is not made again. A run that fails is noted
+    and the next one is begun.
 
     Args:
         names: of the studies, in the order in which their runs are made.
         hours: no further run is begun after so many.
+        evidence: measure the tail of each encoder of :func:`evidence_runs` right after its run,
+            while its weights are there.
 
     Returns:
         The number of runs that failed.
@@ -148,24 +152,31 @@ def work(names: Sequence[str], hours: float = math.inf) -> int:
     for name in names:
         chosen = study(name)
         registered.check(chosen)
+        measured = {run.key for run in evidence_runs(chosen)} if evidence else set()
+        collected = set(load_study(name)["key"])
         for run in chosen.runs():
             if time.monotonic() > end:
                 return failed
+            if run.key in collected:
+                continue
             held = FileLock(folder(name) / f"{run.key}.worker")
             folder(name).mkdir(parents=True, exist_ok=True)
             if _state(chosen, run).stage == "done":
                 continue
             try:
                 with held.acquire(blocking=False):
-                    run_one(name, run.key)
-            except Timeout:
+                    try:
+                        run_one(name, run.key)
+                        if run.key in measured and isinstance(run.config, VisionConfig):
+                            study_evidence.measure_run(run.config, profile=chosen.profile)
+                    except Exception as error:  # the other runs do not depend on this one
+                        failed += 1
+                        sys.stderr.write(f"{run.setting}, seed {run.seed}: {one_line(error)}\n")
+            except Timeout:  # another worker has it
                 continue
-            except Exception as error:  # the other runs do not depend on this one
-                failed += 1
-                sys.stderr.write(f"{run.setting}, seed {run.seed}: {one_line(error)}\n")
-                continue
-            with files.locked(folder(name) / "table.lock"):
-                collect_study(chosen, partial=True)
+            if _state(chosen, run).stage == "done":
+                with files.locked(folder(name) / "table.lock"):
+                    collect_study(chosen, partial=True)
     return failed
 
 
@@ -362,6 +373,7 @@ def main(words: list[str] | None = None) -> int:
         command.add_argument("study", nargs=many, help="its name, as in `weince plan`")
         if name == "work":
             command.add_argument("--hours", type=float, default=math.inf, help="begin none after")
+            command.add_argument("--evidence", action="store_true", help="measure tails too")
         elif name == "run":
             command.add_argument("key", help="of the run")
         elif name == "collect":
@@ -377,7 +389,7 @@ def main(words: list[str] | None = None) -> int:
             elif given.command == "collect":
                 collect_study(study(given.study), partial=given.partial)
             elif given.command == "work":
-                return min(1, work(given.study, given.hours))
+                return min(1, work(given.study, given.hours, evidence=given.evidence))
             elif given.command == "register":
                 registered.register(study(given.study))
             elif given.command == "choose":
