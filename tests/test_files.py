@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -171,3 +172,22 @@ def test_another_error_of_the_lock_is_not_hidden(
     monkeypatch.setattr("fcntl.flock", broken)
     with pytest.raises(OSError, match="Input/output"), files.locked(tmp_path / ".lock"):
         pass
+
+
+@pytest.mark.parametrize("filters", [True, False])
+def test_an_archive_is_unpacked_and_nothing_outside_its_folder(tmp_path, monkeypatch, filters):
+    if not filters:  # as in Python 3.11.0 to 3.11.3
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    elif not hasattr(tarfile, "data_filter"):
+        pytest.skip("this Python has no filters")
+    (tmp_path / "one.txt").write_text("one")
+    good, bad = tmp_path / "good.tar.gz", tmp_path / "bad.tar"
+    with tarfile.open(good, "w:gz") as made:
+        made.add(tmp_path / "one.txt", "folder/one.txt")
+    files.unpack_tar(good, tmp_path / "out")
+    assert (tmp_path / "out" / "folder" / "one.txt").read_text() == "one"
+    with tarfile.open(bad, "w") as made:
+        made.add(tmp_path / "one.txt", "../escaped.txt")
+    with pytest.raises(tarfile.TarError):
+        files.unpack_tar(bad, tmp_path / "out")
+    assert not (tmp_path / "escaped.txt").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +39,28 @@ def write_text(path: Path, text: str) -> None:
     """Write ``text`` to ``path``, whole or not at all."""
     with replacing(path) as aside:
         aside.write_text(text, encoding="utf-8")
+
+
+def unpack_tar(archive: Path, target: Path) -> None:
+    """Unpack a tar archive of plain files and folders; nothing is written outside ``target``.
+
+    Raises:
+        tarfile.TarError: for a file that is no tar archive, and for a member that is a link or a
+            device, or whose place is outside.
+    """
+    with tarfile.open(archive) as opened:
+        if hasattr(tarfile, "data_filter"):
+            opened.extractall(target, filter="data")
+        else:  # Python 3.11.0 to 3.11.3 have no filters
+            for member in opened.getmembers():
+                place = Path(member.name)
+                outside = place.is_absolute() or ".." in place.parts
+                if outside or not (member.isfile() or member.isdir()):
+                    raise tarfile.TarError(f"{member.name!r} is no plain file of the archive")
+            opened.extractall(target)
+        # To the end, where a compressed file has its checksum.
+        while opened.fileobj and opened.fileobj.read(2**20):
+            pass
 
 
 @contextmanager

@@ -30,7 +30,6 @@ import hashlib
 import os
 import signal
 import sys
-import tarfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -94,11 +93,7 @@ def unpack(source: Path) -> str:
         with TemporaryDirectory(dir=target.parent) as folder:
             aside = Path(folder) / "whole"
             try:
-                with tarfile.open(source) as archive:
-                    archive.extractall(aside, filter="data")
-                    # To the end, where a compressed file has its checksum.
-                    while archive.fileobj and archive.fileobj.read(2**20):
-                        pass
+                files.unpack_tar(source, aside)
             except Exception as error:  # each compression has errors of its own
                 if isinstance(error, OSError) and error.errno is not None:
                     raise  # the disk's, which names the file

@@ -10,13 +10,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from .style import LOSS_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, style
+from .style import PAGE_WIDTH, REFERENCE_COLOUR, style
 
 if TYPE_CHECKING:  # pandas takes a second to load, and only the types need it
     import pandas as pd
 
-#: Colour and marker of the first, second, ... data set; both tell them apart.
-_LOOKS = (("infonce", "o"), ("weince", "D"), ("weince-calibrated", "s"), ("weibit", "^"))
+#: Colour and marker of the first, second, ... data set; both tell them apart. The colours are Paul
+#: Tol's muted ones, safe for colour-blind readers, and none is a loss's.
+_LOOKS = (("#332288", "o"), ("#117733", "D"), ("#882255", "s"), ("#999933", "^"))
 #: Distance of two data sets within a contrast, where neighbouring contrasts are 1 apart.
 _APART = 0.22
 
@@ -68,8 +69,7 @@ def contrast_forest(
             for row in found[found["metric"] == metric].to_dict("records"):
                 which = data.index(row["data"])
                 place = contrasts.index(row["contrast"]) + _APART * (which - (len(data) - 1) / 2)
-                look, marker = _LOOKS[which]
-                colour = LOSS_COLOURS[look]
+                colour, marker = _LOOKS[which]
                 axes.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=1.5)
                 apart = row["low"] > 0 or row["high"] < 0
                 face = colour if apart else "white"
@@ -91,8 +91,8 @@ def contrast_forest(
         for axes in grid[-1]:
             axes.set_xlabel(f"difference, {unit}")
         handles = [
-            Line2D([], [], color=LOSS_COLOURS[look], marker=marker, markersize=4.5, label=name)
-            for name, (look, marker) in zip(data, _LOOKS, strict=False)
+            Line2D([], [], color=colour, marker=marker, markersize=4.5, label=name)
+            for name, (colour, marker) in zip(data, _LOOKS, strict=False)
         ]
         band = Patch(color=REFERENCE_COLOUR, alpha=0.22, label=f"within ±{margin:g}")
         figure.legend(handles=[*handles, band], loc="outside lower center", ncols=len(handles) + 1)

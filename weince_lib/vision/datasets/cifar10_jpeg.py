@@ -14,6 +14,7 @@ import zlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ... import files
 from ...errors import InputError
 
 #: Name of the folder below the data folder, and of the data set in a config.
@@ -59,8 +60,7 @@ def unpack(archive: Path, data: Path) -> Path:
     with TemporaryDirectory(dir=data) as folder:
         aside = Path(folder) / "whole"
         try:
-            with tarfile.open(archive) as opened:
-                opened.extractall(aside, filter="data")
+            files.unpack_tar(archive, aside)
         except (tarfile.TarError, EOFError, zlib.error) as error:
             raise InputError(f"{archive}: not a whole tar archive ({error})") from error
         check(aside)
@@ -103,8 +103,8 @@ def listing(folder: Path) -> list[str]:
     """``"SPLIT/CLASS/FILE SIZE"`` of every image, sorted."""
     found = []
     for split in COUNTS:
-        for parent, _, files in os.walk(folder / split):
-            for file in files:
+        for parent, _, names in os.walk(folder / split):
+            for file in names:
                 path = Path(parent, file)
                 found.append(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}")
     return sorted(found)
