@@ -27,6 +27,7 @@ TOP_LEVEL = {
     ".ci",
     ".gitignore",
     "CITATION.cff",
+    "CONTRIBUTING.md",
     "LICENSE",
     "Makefile",
     "README.md",
