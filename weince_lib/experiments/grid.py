@@ -122,7 +122,7 @@ def _cpu_fashion() -> Study:
 
 
 def _quick_digits() -> Study:
-    """What `make reproduce` trains, as a study: tries the pipeline and the tables in minutes."""
+    """The quick profile as a study of eight runs: tries the pipeline and the tables in minutes."""
     return Study(
         name="quick-digits",
         question="Does the pipeline work? Digits of 8x8 pixels decide nothing about the paper.",
