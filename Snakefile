@@ -107,4 +107,4 @@ rule read_results:
 
 
 # Studies: `snakemake study-NAME`; `weince plan` lists them.
-include: "weince_lib/experiments/sweep.smk"
+include: "weince_lib/studies/sweep.smk"

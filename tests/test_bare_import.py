@@ -65,7 +65,7 @@ def test_figures_load_no_library_of_records() -> None:
 
 
 def test_a_module_that_is_a_command_is_not_imported_before_it_runs() -> None:
-    command = ["-W", "error::RuntimeWarning", "-m", "weince_lib.experiments.sweep", "--help"]
+    command = ["-W", "error::RuntimeWarning", "-m", "weince_lib.studies.sweep", "--help"]
     result = subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, timeout=300, check=False
     )

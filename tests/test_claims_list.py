@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from weince_lib.experiments import VERDICTS, decide_all
-from weince_lib.experiments.claim_rules import measure
-from weince_lib.experiments.claims import load_claims
-from weince_lib.experiments.collect import load_results
-from weince_lib.experiments.decide import RULE
-from weince_lib.experiments.grid import STUDIES
-from weince_lib.experiments.sweep import table_path
+from weince_lib.publish.claim_rules import measure
+from weince_lib.publish.claims import load_claims
+from weince_lib.studies.collect import load_results
+from weince_lib.studies.decide import RULE
+from weince_lib.studies.grid import STUDIES
+from weince_lib.studies.sweep import table_path
 
 PAPER = Path(__file__).parents[1] / "paper"
 CLAIMS = tomllib.loads((PAPER / "claims.toml").read_text(encoding="utf-8"))["claim"]

@@ -11,8 +11,10 @@ from click.testing import CliRunner
 
 from weince_lib import __version__
 from weince_lib.cli import main
-from weince_lib.experiments import PROFILES, Metric, load_results, notebooks, store
-from weince_lib.experiments.config import profile_stamp
+from weince_lib.experiments import PROFILES, Metric, load_results
+from weince_lib.publish import notebooks
+from weince_lib.records import store
+from weince_lib.runs.config import profile_stamp
 
 NOTEBOOK = """\
 # %% tags=["parameters"]
@@ -130,7 +132,7 @@ def test_ctrl_c_is_one_line_in_every_command(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("weince_lib.experiments.collect.collect", interrupted)
+    monkeypatch.setattr("weince_lib.studies.collect.collect", interrupted)
     save_run(7, 90.0)
     result = weince("collect")
     assert result.exit_code == 130

@@ -6,8 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from weince_lib.experiments import decide_all, store
-from weince_lib.experiments.record_lines import SUFFIX, lines_path, read_lines
+from weince_lib.experiments import decide_all
+from weince_lib.records import store
+from weince_lib.records.record_lines import SUFFIX, lines_path, read_lines
 
 RESULTS = Path(__file__).parents[1] / "paper" / "results"
 

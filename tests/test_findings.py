@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from weince_lib.experiments import findings
-from weince_lib.experiments.decide import FURTHER_CONTRASTS, finding
+from weince_lib.publish import findings
+from weince_lib.studies.decide import FURTHER_CONTRASTS, finding
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 #: A difference, its interval and the word for it.
@@ -45,7 +45,7 @@ def said(found, contrast, data, metric):
 
 def test_the_table_is_the_rules():
     assert findings.markdown(findings.decisions()) in README, (
-        "put the output of `python -m weince_lib.experiments.findings` into the README, and look "
+        "put the output of `python -m weince_lib.publish.findings` into the README, and look "
         "whether its sentences still hold"
     )
 

@@ -19,7 +19,7 @@ import jupytext
 import pytest
 
 from weince_lib import hosted
-from weince_lib.experiments import badges
+from weince_lib.publish import badges
 
 ROOT = Path(__file__).parents[1]
 OTHER = {"torch": "2.9.7+cu126", "numpy": "1.26.99"}
@@ -32,7 +32,8 @@ import json, sys
 from importlib import metadata
 import weince_lib
 from weince_lib import paths
-from weince_lib.experiments import notebooks, vision_config
+from weince_lib.experiments import vision_config
+from weince_lib.publish import notebooks
 print(json.dumps({
     "prefix": sys.prefix,
     "versions": {n: metadata.version(n) for n in ("torch", "numpy", "weince-lib", "timm")},

@@ -14,7 +14,7 @@ from torch import nn
 
 import weince_lib
 from weince_lib.cli import main
-from weince_lib.experiments import notebooks
+from weince_lib.publish import notebooks
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

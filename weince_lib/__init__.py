@@ -1,7 +1,19 @@
 """Extreme-value corrections for InfoNCE: the losses, the tail statistics and the evidence.
 
-The losses need torch, numpy and scipy only; see the rooms ``losses``, ``evt``, ``vision``,
-``evaluation``, ``experiments``, ``plots`` for the rest.
+The losses need torch, numpy and scipy only. A room imports the rooms above it in this list:
+
+- ``paths``, ``files``, ``errors``, ``checks``: places, whole files, errors a user can mend
+- ``losses``: InfoNCE, WEINCE and their relatives; ``links``, ``choice``: links, winners' laws
+- ``evt``: peaks over threshold, endpoints, domains of attraction
+- ``evaluation``: probes, neighbours, intervals
+- ``vision``, ``text``: data, encoders, training
+- ``diagnostics``: what a bank of scores says about its tail and its link
+- ``plots``: figures; ``integrations``: the losses inside other libraries
+- ``records``: one finished run, one record
+- ``runs``: from a config to a record
+- ``studies``: many runs that answer one question, and what they decide
+- ``publish``: claims, notebooks, the PDF, the site
+- ``experiments``: one door to the last four; ``cli``: the command ``weince``
 """
 
 from typing import TYPE_CHECKING, Any

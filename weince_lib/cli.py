@@ -78,7 +78,7 @@ def run(
 
     Example: weince run 06_train_vision -p loss weince -p seed 7
     """
-    from .experiments import notebooks
+    from .publish import notebooks
 
     values = {name: notebooks.parse_value(text) for name, text in given}
     kind, _, folder = str(values.get("dataset", "")).partition(":")
@@ -103,7 +103,7 @@ def run(
 @click.argument("only", nargs=-1)
 def rebuild(headers: bool, only: Sequence[str]) -> None:
     """Rebuild the committed notebooks (all, or ONLY these), executed in the quick profile."""
-    from .experiments import notebooks, reading
+    from .publish import notebooks, reading
 
     if headers:
         for name in reading.update([notebooks.source_path(n).stem for n in only]):
@@ -125,7 +125,7 @@ def lab(port: int, words: Sequence[str]) -> None:
 
     Example: weince lab 05_weince_loss --no-browser
     """
-    from .experiments import lab as server
+    from .publish import lab as server
 
     named = bool(words) and not words[0].startswith("-")
     notebook = words[0] if named else "00_overview"
@@ -138,7 +138,7 @@ def lab(port: int, words: Sequence[str]) -> None:
 @click.option("--remove", is_flag=True, help="Take badges and address out again.")
 def badges(repo: str | None, ref: str, remove: bool) -> None:
     """Write Colab and Binder badges into README and notebooks; the same call twice is one."""
-    from .experiments import badges as writing
+    from .publish import badges as writing
 
     if remove == bool(repo):
         raise click.UsageError("give --repo OWNER/NAME, or --remove")
@@ -156,7 +156,7 @@ def badges(repo: str | None, ref: str, remove: bool) -> None:
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="By default runs/site.")
 def site(output: Path | None) -> None:
     """Build the static site from the executed notebooks, the claims and the docstrings."""
-    from .site import build
+    from .publish.site import build
 
     click.echo(build(output))
 
@@ -167,8 +167,8 @@ def site(output: Path | None) -> None:
 @click.argument("records", nargs=-1, type=click.Path(exists=True, path_type=Path))
 def collect(profile: str, fresh: bool, records: Sequence[Path]) -> None:
     """Add RECORDS, or all of the profile under runs/, to paper/results/PROFILE.csv."""
-    from .experiments import collect as collecting
-    from .experiments.config import profile_defaults
+    from .runs.config import profile_defaults
+    from .studies import collect as collecting
 
     profile_defaults(profile)
     done = collecting.collect(records or collecting.records_of(profile), profile, keep=not fresh)
@@ -183,7 +183,7 @@ def collect(profile: str, fresh: bool, records: Sequence[Path]) -> None:
 @click.argument("keys", nargs=-1)
 def committed_encoders(make: bool, keys: Sequence[str]) -> None:
     """Verify the committed encoders: each line has a key, what it is, and the hash of its file."""
-    from .experiments import encoders
+    from .runs import encoders
 
     known = {encoders.key_of(config): config for config in encoders.configs()}
     for key in keys:
@@ -216,7 +216,7 @@ def retrain(seed: int) -> None:
 
     The numbers go to retrained.csv beside quick.csv; `weince findings` shows both.
     """
-    from .experiments import retrained
+    from .studies import retrained
 
     with _stoppable("what is finished is kept; the same command goes on"):
         click.echo(retrained.write(seed))
@@ -229,8 +229,8 @@ def retrain(seed: int) -> None:
 )
 def findings(profile: str | None, claims: Path | None) -> None:
     """Print what was found, what was measured here beside it, and the verdicts counted."""
-    from .experiments import findings as summary
-    from .experiments.config import profile_defaults
+    from .publish import findings as summary
+    from .runs.config import profile_defaults
 
     if profile:
         profile_defaults(profile)
@@ -243,12 +243,12 @@ def findings(profile: str | None, claims: Path | None) -> None:
 def claims(profile: str | None, record: str | None) -> None:
     """Print every claim: verdict, the paper's value, ours with its interval, limits, record."""
     if record is not None:
-        from .experiments.record_lines import find_lines
+        from .records.record_lines import find_lines
 
         click.echo("\n".join(find_lines(record)))
         return
-    from .experiments.claims import decide_all, full_list
-    from .experiments.config import profile_defaults
+    from .publish.claims import decide_all, full_list
+    from .runs.config import profile_defaults
 
     if profile:
         profile_defaults(profile)
@@ -259,7 +259,7 @@ def claims(profile: str | None, record: str | None) -> None:
 @main.command()
 def paper() -> None:
     """Rebuild paper/companion.pdf from the claims, the results and the figures."""
-    from .experiments import companion
+    from .publish import companion
 
     click.echo(companion.build())
 
@@ -400,8 +400,8 @@ def plan(study: str | None, step_ms: float | None) -> None:
 
     Example: weince plan cpu-fashion
     """
-    from .experiments import grid
-    from .experiments import plan as planning
+    from .studies import grid
+    from .studies import plan as planning
 
     if study is None:
         for name, known in grid.STUDIES.items():

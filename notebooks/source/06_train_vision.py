@@ -91,9 +91,9 @@ from weince_lib.experiments import (
     training_images,
     vision_config,
 )
-from weince_lib.experiments.gpu import require_gpu
-from weince_lib.experiments.protocol import protocol_checks
-from weince_lib.experiments.step_time import SHAPES, expected_hours
+from weince_lib.runs.gpu import require_gpu
+from weince_lib.studies.protocol import protocol_checks
+from weince_lib.studies.step_time import SHAPES, expected_hours
 from weince_lib.plots import LOSS_NAMES
 from weince_lib.vision import augmentation
 

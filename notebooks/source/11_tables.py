@@ -43,10 +43,10 @@ import pandas as pd
 from IPython.display import Markdown, display
 
 from weince_lib.experiments import provenance
-from weince_lib.experiments.claims import STRENGTH
-from weince_lib.experiments.grid import STUDIES, study
-from weince_lib.experiments.selection import method_table, study_frame
-from weince_lib.experiments.tables import (
+from weince_lib.publish.claims import STRENGTH
+from weince_lib.studies.grid import STUDIES, study
+from weince_lib.studies.selection import method_table, study_frame
+from weince_lib.studies.tables import (
     METRIC_NAMES,
     NOT_GIVEN,
     TABLES,

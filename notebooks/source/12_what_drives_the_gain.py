@@ -56,9 +56,10 @@ from IPython.display import Markdown, display
 from matplotlib import pyplot as plt
 
 from weince_lib import plots
-from weince_lib.experiments import findings, provenance
-from weince_lib.experiments.decide import FURTHER_CONTRASTS, RULE
-from weince_lib.experiments.grid import study
+from weince_lib.experiments import provenance
+from weince_lib.publish import findings
+from weince_lib.studies.decide import FURTHER_CONTRASTS, RULE
+from weince_lib.studies.grid import study
 from weince_lib.losses import InfoNCELoss, ReleasedLoss, WEINCELoss, sharpness
 
 # %% [markdown]
@@ -137,7 +138,7 @@ for name, loss in shown.items():
 # five intervals of a measure hold at 95 % together (Bonferroni). A difference is *better* or *worse* if its interval leaves 0
 # out, *equivalent* if the interval lies within ±0.97 points, the paper's smallest gain in linear accuracy, and *undecided*
 # otherwise. The rule in full, with its checks, is the docstring of
-# [`decide.py`](../weince_lib/experiments/decide.py). README and [PDF](../paper/companion.pdf) print the same rows.
+# [`decide.py`](../weince_lib/studies/decide.py). README and [PDF](../paper/companion.pdf) print the same rows.
 #
 # *What was fixed when.* For the studies on CIFAR-10 contrasts and rule were fixed before the first run. Those on Fashion-MNIST
 # and digit pairs, with four seeds, are older: the rule was applied to them afterwards. Their settings grew after the first

@@ -24,7 +24,7 @@ from torchvision import transforms as tv
 from torchvision.transforms.functional import to_pil_image
 
 from weince_lib.experiments import VisionConfig, vision_config
-from weince_lib.experiments.timing import TrainingStep, copies_to_device, time_steps
+from weince_lib.runs.timing import TrainingStep, copies_to_device, time_steps
 from weince_lib.vision import TrainingSettings, TwoViewAugment, build_simclr, train
 
 

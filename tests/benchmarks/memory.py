@@ -29,7 +29,7 @@ from pathlib import Path
 
 name, limit, target = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
 resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-from weince_lib.experiments import notebooks
+from weince_lib.publish import notebooks
 
 began = time.time()
 notebooks.run(name, output=target)
@@ -89,8 +89,8 @@ def take(name: str, limit_mb: int = LIMIT_MB - SERVER_MB) -> Taken:
 
 def main() -> None:
     """Print a line for each notebook."""
-    from weince_lib.experiments import notebooks
-    from weince_lib.experiments.badges import TRAINING
+    from weince_lib.publish import notebooks
+    from weince_lib.publish.badges import TRAINING
 
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NOTEBOOK")

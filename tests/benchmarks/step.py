@@ -16,8 +16,8 @@ import time
 
 import torch
 
-from weince_lib.experiments import grid_cifar
-from weince_lib.experiments.timing import TrainingStep
+from weince_lib.runs.timing import TrainingStep
+from weince_lib.studies import grid_cifar
 from weince_lib.vision import Execution
 
 CPU = torch.device("cpu")

@@ -32,8 +32,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weince_lib.experiments.text_config import text_config
-from weince_lib.experiments.text_plan import VOCABULARY
+from weince_lib.runs.text_config import text_config
+from weince_lib.studies.text_plan import VOCABULARY
 from weince_lib.text.encoders import StaticEncoder, masked_mean
 from weince_lib.text.grammar import sentences
 from weince_lib.text.simcse import SimCSE, seeded

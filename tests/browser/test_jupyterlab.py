@@ -11,8 +11,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from weince_lib.experiments import notebooks
-from weince_lib.experiments.lab import free_port
+from weince_lib.publish import notebooks
+from weince_lib.publish.lab import free_port
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = "05_weince_loss"

@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from weince_lib.choice import (
-    ranking_log_likelihood,
-    sample_rankings,
-    sample_winners,
-    sampling,
-)
+from weince_lib.choice import ranking_log_likelihood, sample_rankings, sample_winners, sampling
 from weince_lib.links import gumbel_link
 
 SCORES = np.array([0.1, 0.9, -0.4, 0.5])

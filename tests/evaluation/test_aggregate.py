@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from weince_lib.evaluation import (
-    mean_within,
-    paired_difference,
-    select_on_validation,
-    t_interval,
-)
+from weince_lib.evaluation import mean_within, paired_difference, select_on_validation, t_interval
 
 
 def test_t_interval_by_hand():

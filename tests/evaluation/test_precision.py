@@ -39,7 +39,7 @@ def test_power_is_the_share_of_simulated_studies_that_see_the_effect():
     t = (y[:, :, 0] - y[:, :, 1]).mean(1) / estimated
     seen = (t > stats.t.ppf(1 - 0.05 / tests / 2, df)).mean()
     assert seen == pytest.approx(0.8, abs=0.02)  # three standard errors of a share of 4000
-    assert effect == pytest.approx(1.8, abs=0.05)  # what weince_lib.experiments.decide says
+    assert effect == pytest.approx(1.8, abs=0.05)  # what weince_lib.studies.decide says
 
 
 @pytest.mark.parametrize("n", [4, 8])

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from weince_lib.evt import (
-    endpoint_test,
-    fit_endpoint,
-    fit_gpd,
-    fit_known_endpoint,
-    sphere_shape,
-)
+from weince_lib.evt import endpoint_test, fit_endpoint, fit_gpd, fit_known_endpoint, sphere_shape
 
 
 def sphere_cosines(dimension, size, seed):

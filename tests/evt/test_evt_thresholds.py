@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from weince_lib.evt import (
-    fit_gpd,
-    fit_known_endpoint,
-    mean_residual_life,
-    parameter_stability,
-)
+from weince_lib.evt import fit_gpd, fit_known_endpoint, mean_residual_life, parameter_stability
 from weince_lib.evt.thresholds import MeanExcess
 
 

@@ -31,7 +31,7 @@ from typing import Any
 import pytest
 from nbval.plugin import IPyNbCell
 
-from weince_lib.experiments.notebooks import NOT_FOR_KERNELS
+from weince_lib.publish.notebooks import NOT_FOR_KERNELS
 
 #: A number that stands by itself: not within a word (``resnet18``), a version or an address.
 NUMBER = re.compile(

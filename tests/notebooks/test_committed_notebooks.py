@@ -10,8 +10,8 @@ import jupytext
 import nbformat
 import pytest
 
-from weince_lib.experiments import notebooks, reading
-from weince_lib.site.notebook_pages import captions, spoken
+from weince_lib.publish import notebooks, reading
+from weince_lib.publish.site.notebook_pages import captions, spoken
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 SOURCES = sorted((FOLDER / "source").glob("*.py"))

@@ -15,12 +15,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from weince_lib import plots
-from weince_lib.evt import (
-    fit_gpd,
-    fit_known_endpoint,
-    mean_residual_life,
-    parameter_stability,
-)
+from weince_lib.evt import fit_gpd, fit_known_endpoint, mean_residual_life, parameter_stability
 
 INFONCE, WEIBIT, KNOWN = (plots.LOSS_COLOURS[n] for n in ("infonce", "weibit", "weince-calibrated"))
 

@@ -22,10 +22,10 @@ from matplotlib.lines import Line2D
 
 from weince_lib import plots
 from weince_lib.evt import GPDFit, KnownEndpointFit, fit_gpd, fit_known_endpoint
-from weince_lib.experiments.config import loss_label
 from weince_lib.losses import PRESETS, TailEvidence, tail_evidence
 from weince_lib.losses.similarity import two_view_scores
 from weince_lib.plots.style import DATA_COLOUR, REFERENCE_COLOUR
+from weince_lib.runs.config import loss_label
 from weince_lib.vision import TwoViewAugment
 
 INFONCE, WEINCE, WEIBIT = (plots.LOSS_COLOURS[n] for n in ("infonce", "weince", "weibit"))

@@ -28,12 +28,7 @@ from training_runs import (
 )
 
 from weince_lib.losses import InfoNCELoss, WEINCELoss
-from weince_lib.vision import (
-    NonFiniteLossError,
-    TrainingSettings,
-    load_checkpoint,
-    train,
-)
+from weince_lib.vision import NonFiniteLossError, TrainingSettings, load_checkpoint, train
 
 each_loss = pytest.mark.parametrize("name", LOSSES)
 

@@ -34,13 +34,7 @@ from training_runs import (
 )
 
 from weince_lib.losses import InfoNCELoss
-from weince_lib.vision import (
-    CheckpointError,
-    TwoViewAugment,
-    load_checkpoint,
-    restore_model,
-    train,
-)
+from weince_lib.vision import CheckpointError, TwoViewAugment, load_checkpoint, restore_model, train
 from weince_lib.vision.checkpoints import snapshot_path
 
 NAME = "checkpoint.safetensors"

@@ -11,13 +11,7 @@ from .aggregate import (
 from .block_model import BlockModel, Estimate, critical, fit_blocks
 from .features import cached_features, features_key
 from .knn import RECALL_KS, knn_evaluate
-from .precision import (
-    detectable_effect,
-    image_error,
-    paired_image_error,
-    power_of,
-    seeds_to_tell,
-)
+from .precision import detectable_effect, image_error, paired_image_error, power_of, seeds_to_tell
 from .probe import PROBE_SEEDS, ProbeResult, linear_probe
 from .splits import Split, stratified_split
 

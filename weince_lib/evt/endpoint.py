@@ -20,12 +20,7 @@ import numpy.typing as npt
 from scipy.special import gammaincinv
 
 from ..checks import check_finite, check_fraction, check_positive
-from .exceedances import (
-    FloatArray,
-    check_values,
-    select_exceedances,
-    select_threshold,
-)
+from .exceedances import FloatArray, check_values, select_exceedances, select_threshold
 
 
 @dataclass(frozen=True)

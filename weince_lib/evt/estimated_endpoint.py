@@ -22,11 +22,7 @@ from scipy.optimize import brentq
 from scipy.stats import chi2
 
 from ..checks import check_fraction
-from .exceedances import (
-    check_values,
-    select_exceedances,
-    select_threshold,
-)
+from .exceedances import check_values, select_exceedances, select_threshold
 from .gpd import REGULAR_ABOVE, Regime
 from .largest_share import endpoint_at_share, share_quantile
 from .profile import GPDProfile, ProfilePoint

@@ -1,4 +1,4 @@
-"""Configs and profiles, the run store, claims and the notebook runner.
+"""What notebooks and scripts use of ``records``, ``runs``, ``studies`` and ``publish``.
 
 What is imported from here is loaded when it is asked for: pydantic, pandas and training take
 seconds, and a figure's folder or one command needs none of them.
@@ -10,48 +10,55 @@ from typing import TYPE_CHECKING, Any
 from .. import paths
 
 # At once, since a module has the same name as this function.
-from .provenance import provenance
+from ..records.provenance import provenance
 
 if TYPE_CHECKING:
-    from .allocation import AllocationConfig, allocation_choices, allocation_config, run_allocation
-    from .cells import PAPER_ENCODERS, paper_cells, paper_config
-    from .checks import by_profile, record_checks
-    from .claims import VERDICTS, Claim, Decision, decide_all, load_claims
-    from .collect import load_reported, load_results
-    from .config import AUTO, PROFILES, SEEDS, ConfigError, VisionConfig, is_own, vision_config
-    from .encoders import (
-        EncoderError,
-        frozen_model,
-        frozen_models,
-        ready_encoder,
-        train_anew,
+    from ..publish.claims import VERDICTS, Claim, Decision, decide_all, load_claims
+    from ..records.store import Metric, Record, RecordError
+    from ..runs.allocation import (
+        AllocationConfig,
+        allocation_choices,
+        allocation_config,
+        run_allocation,
     )
-    from .link import LinkConfig, link_choices, link_config, run_link
-    from .link_epochs import run_link_epochs
-    from .store import Metric, Record, RecordError
-    from .tail import TailConfig, run_tail, score_bank, tail_config
-    from .vision import (
+    from ..runs.config import (
+        AUTO,
+        PROFILES,
+        SEEDS,
+        ConfigError,
+        VisionConfig,
+        is_own,
+        vision_config,
+    )
+    from ..runs.encoders import EncoderError, frozen_model, frozen_models, ready_encoder, train_anew
+    from ..runs.link import LinkConfig, link_choices, link_config, run_link
+    from ..runs.link_epochs import run_link_epochs
+    from ..runs.record_checks import by_profile, record_checks
+    from ..runs.tail import TailConfig, run_tail, score_bank, tail_config
+    from ..runs.vision import (
         labelled_images,
         models_along_training,
         run_vision,
         trained_model,
         training_images,
     )
+    from ..studies.cells import PAPER_ENCODERS, paper_cells, paper_config
+    from ..studies.collect import load_reported, load_results
 
 #: Module to the public names that it holds.
 _HOME = {
-    "allocation": "AllocationConfig allocation_choices allocation_config run_allocation",
-    "cells": "PAPER_ENCODERS paper_cells paper_config",
-    "checks": "by_profile record_checks",
-    "claims": "VERDICTS Claim Decision decide_all load_claims",
-    "collect": "load_reported load_results",
-    "config": "AUTO PROFILES SEEDS ConfigError VisionConfig is_own vision_config",
-    "encoders": "EncoderError frozen_model frozen_models ready_encoder train_anew",
-    "link": "LinkConfig link_choices link_config run_link",
-    "link_epochs": "run_link_epochs",
-    "store": "Metric Record RecordError",
-    "tail": "TailConfig run_tail score_bank tail_config",
-    "vision": "labelled_images models_along_training run_vision trained_model training_images",
+    "runs.allocation": "AllocationConfig allocation_choices allocation_config run_allocation",
+    "studies.cells": "PAPER_ENCODERS paper_cells paper_config",
+    "runs.record_checks": "by_profile record_checks",
+    "publish.claims": "VERDICTS Claim Decision decide_all load_claims",
+    "studies.collect": "load_reported load_results",
+    "runs.config": "AUTO PROFILES SEEDS ConfigError VisionConfig is_own vision_config",
+    "runs.encoders": "EncoderError frozen_model frozen_models ready_encoder train_anew",
+    "runs.link": "LinkConfig link_choices link_config run_link",
+    "runs.link_epochs": "run_link_epochs",
+    "records.store": "Metric Record RecordError",
+    "runs.tail": "TailConfig run_tail score_bank tail_config",
+    "runs.vision": "labelled_images models_along_training run_vision trained_model training_images",
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names.split()}
 
@@ -109,7 +116,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first asked for (PEP 562)."""
     if name in _MODULE:
-        return getattr(import_module(f".{_MODULE[name]}", __name__), name)
+        return getattr(import_module(f"weince_lib.{_MODULE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -20,12 +20,7 @@ from torch import Tensor
 from weince_lib.losses.arguments import check_temperature
 from weince_lib.losses.candidates import CandidateProblem
 from weince_lib.losses.dense import endpoint_coordinate
-from weince_lib.losses.evidence import (
-    TailEvidence,
-    TailSettings,
-    blend_weights,
-    read_score_tails,
-)
+from weince_lib.losses.evidence import TailEvidence, TailSettings, blend_weights, read_score_tails
 from weince_lib.losses.similarity import NormalizeRows, loss_dtype
 from weince_lib.losses.streaming import read_tails
 

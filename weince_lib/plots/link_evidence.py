@@ -89,7 +89,7 @@ def hardness(ablations: Sequence[Mapping[str, Any]]) -> Figure:
     """Figures 7 and 8 over several encoders: blend and gain against negatives kept and pool.
 
     Args:
-        ablations: for each encoder, what :func:`~weince_lib.experiments.link.ablate` found, as a
+        ablations: for each encoder, what :func:`~weince_lib.runs.link.ablate` found, as a
             record holds it.
     """
     with style():

@@ -16,13 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..errors import MissingPackageError
-from .weights import (
-    ModelFolderError,
-    checked_folder,
-    read_weights,
-    safetensors_names,
-    weights_file,
-)
+from .weights import ModelFolderError, checked_folder, read_weights, safetensors_names, weights_file
 
 Pooling = Literal["cls", "mean"]
 

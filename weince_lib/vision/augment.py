@@ -16,14 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .image_ops import (
-    GREY_JITTER,
-    JITTER,
-    color_jitter,
-    crop_and_resize,
-    grayscale,
-    luma,
-)
+from .image_ops import GREY_JITTER, JITTER, color_jitter, crop_and_resize, grayscale, luma
 from .view_parameters import ViewParameters, constant, sample_boxes, uniform
 
 #: On a CPU a view is made of so many pixels at a time: what lies between the steps stays in cache.

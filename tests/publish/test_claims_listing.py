@@ -1,0 +1,166 @@
+"""The list of claims: read from its file, decided from records, and put into words."""
+
+import math
+
+import pytest
+from sample_claims import FOUR, HALF, REPORTED, claim, decided, rule, table_of
+from sample_records import results_table, save_record
+
+from weince_lib.evaluation import Interval
+from weince_lib.experiments import Claim, ConfigError, Metric, decide_all, load_claims
+from weince_lib.publish.claim_rules import measure, measure_study, over_studies
+from weince_lib.publish.claims import format_interval, paper_value
+from weince_lib.runs.config import parse
+from weince_lib.studies import collect
+from weince_lib.studies.collect import records_of
+
+#: Takes the brackets of an interval away.
+BRACKETS = str.maketrans("[]", "  ")
+
+
+@pytest.mark.parametrize(
+    ("paper", "text"),
+    [
+        (None, ""),
+        ({"table": "2", "loss": "infonce"}, "76.54 ± 0.32"),
+        ({"table": "2", "loss": "weince"}, "77.94"),
+        ({"table": "2"}, "infonce 76.54 ± 0.32, weince 77.94"),
+        ({"table": "tail", "metric": "shape"}, "-0.39"),
+    ],
+)
+def test_papers_value_as_text(paper, text):
+    assert paper_value(claim(paper=paper), REPORTED) == text
+    assert decided(None, table_of(FOUR), paper=paper).paper == text
+
+
+def test_papers_range_as_text():
+    table = REPORTED[REPORTED["metric"].str.startswith("lambda")]
+    assert paper_value(claim(paper={"table": "tail"}), table) == "0.33 to 0.5"
+
+
+@pytest.mark.parametrize(
+    ("interval", "text"),
+    [
+        (Interval(91.4567, 90.0, 92.9134, 4), "91.46 [90.00, 92.91]"),
+        (Interval(91.4567, math.nan, math.nan, 1), "91.5"),
+        (Interval(0.0, math.nan, math.nan, 1), "0"),
+        (Interval(3.21e-8, math.nan, math.nan, 1), "3.21e-08"),
+        (Interval(5.0, 5.0, 5.0, 4), "5"),
+    ],
+)
+def test_interval_as_text(interval, text):
+    assert format_interval(interval) == text
+
+
+def test_small_interval_does_not_vanish_in_print():
+    text = format_interval(Interval(0.0021, 0.0012, 0.0030, 4))
+    mean, low, high = (float(word) for word in text.replace(",", "").translate(BRACKETS).split())
+    assert low < mean < high
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"rule": "over"}, ["'over'", "above", "below", "at-most", "difference-above"]),
+        ({"value": "high"}, ["value", "'high'"]),
+        ({"were": {}}, ["were", "where", "against"]),
+    ],
+)
+def test_bad_rule_is_one_line(wrong, words):
+    with pytest.raises(ConfigError) as caught:
+        claim(rule("above", 0.0) | wrong)
+    assert "\n" not in str(caught.value)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_missing_part_of_a_claim_is_named():
+    with pytest.raises(ConfigError, match="statement"):
+        parse(Claim, {"id": "x", "label": "x", "section": "1", "notebook": "05_weince_loss"})
+
+
+@pytest.fixture
+def companion(tmp_path, monkeypatch):
+    """A companion with two claims of its own."""
+    home = tmp_path / "companion"
+    (home / "notebooks").mkdir(parents=True)
+    (home / "paper" / "reported").mkdir(parents=True)
+    REPORTED.to_csv(home / "paper" / "reported" / "reported.csv", index=False)
+    (home / "paper" / "claims.toml").write_text(
+        """
+        [[claim]]
+        id = "second-in-the-alphabet"
+        label = "Table 2"
+        section = "4.1"
+        notebook = "11_tables"
+        statement = "Accuracy is high."
+        paper = {table = "2", loss = "infonce"}
+
+        [claim.ours]
+        rule = "above"
+        value = 50
+        quantity = "accuracy, %"
+        where = {metric = "linear_accuracy", split = "test"}
+
+        [[claim]]
+        id = "first-in-the-alphabet"
+        label = "Theorem 2.2"
+        section = "2"
+        notebook = "02_extreme_values"
+        statement = "It converges."
+        """
+    )
+    monkeypatch.setenv("WEINCE_HOME", str(home))
+    return home
+
+
+def test_claims_keep_the_papers_order(companion):
+    assert [c.id for c in load_claims()] == ["second-in-the-alphabet", "first-in-the-alphabet"]
+
+
+def test_unknown_field_of_a_claim_is_named(companion):
+    path = companion / "paper" / "claims.toml"
+    path.write_text(path.read_text() + '\nverdict = "supported"\n')
+    with pytest.raises(ConfigError, match="verdict"):
+        load_claims()
+
+
+def test_from_records_to_verdicts(companion):
+    assert [d.verdict for d in decide_all()] == ["open", "open"]
+    made = [
+        save_record(seed=seed, metrics=[Metric("linear_accuracy", value, "test", 1)])
+        for seed, value in FOUR.items()
+    ]
+    collect.collect(records_of("quick"), "quick")
+    first, second = decide_all()
+    assert first.verdict == "holds here with limits"
+    assert first.paper == "76.54 ± 0.32"
+    assert first.ours == f"accuracy, %: 91.50 [{91.5 - HALF:.2f}, {91.5 + HALF:.2f}]"
+    assert first.evidence == "quick, digits, resnet-small, 4 encoder seeds"
+    assert sorted(first.records) == sorted(record.key for record in made)
+    assert second.verdict == "open"
+    assert decide_all("quick")[0] == first
+    assert decide_all("cpu")[0].verdict == "open"
+
+
+def test_committed_claims_can_all_be_read_and_decided():
+    # Without a record of ours none is decided.
+    decisions = decide_all()
+    assert [d.claim.id for d in decisions] == [c.id for c in load_claims()]
+    assert {d.verdict for d in decisions} == {"open", "not testable here"}
+    assert all(d.needs for d in decisions if d.verdict == "not testable here")
+    assert all(d.paper for d in decisions if d.claim.paper)
+
+
+def test_committed_rules_select_by_columns_that_results_have():
+    rules = {c.id: c.ours for c in load_claims() if c.ours is not None}
+    assert rules
+    for name, ours in rules.items():
+        if ours.studies:
+            assert over_studies(ours) is None, name
+            continue
+        for own in (ours, *map(ours.part, ours.also)):
+            found = measure_study(own) if "study" in own.where else measure(own, results_table())
+            assert found is None, name
+        if ours.rule == "difference-above" and not ours.control:
+            assert ours.where["loss"] != ours.against, name

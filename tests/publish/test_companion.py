@@ -1,0 +1,197 @@
+"""The PDF: made from data and nothing else, the same each time, and in step with its sources."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sample_records import results_table
+
+from weince_lib import files
+from weince_lib.experiments import paths
+from weince_lib.publish import companion
+from weince_lib.studies.grid import study
+from weince_lib.studies.sweep import COLUMNS, table_path
+
+typst = pytest.importorskip("typst", reason="make paper needs typst")
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = (ROOT / "paper" / "companion.typ").read_text(encoding="utf-8")
+PDF = ROOT / "paper" / "companion.pdf"
+DATA = ROOT / "paper" / "results" / "companion.json"
+COMMITTED = json.loads(DATA.read_text(encoding="utf-8"))
+#: Decimals in the document that are settings or quantiles, and not results.
+SETTINGS = {
+    "0.99": "quantile of the negatives",
+    "0.5": "temperature",
+    "0.2": "temperature",
+    "0.1": "temperature",
+}
+
+
+def pages(pdf):
+    """Pages as the PDF's page tree counts them."""
+    return max(int(n) for n in re.findall(rb"/Count (\d+)", pdf))
+
+
+@pytest.fixture(scope="module")
+def made():
+    return companion.render(COMMITTED)[0]
+
+
+@pytest.fixture
+def committed(monkeypatch):
+    """The committed results instead of this folder's own."""
+    monkeypatch.setenv("WEINCE_RESULTS", str(ROOT / "paper" / "results"))
+
+
+def test_at_most_twelve_pages(made):
+    assert 6 <= pages(made) <= 12
+    assert made.startswith(b"%PDF-")
+
+
+def test_every_picture_has_its_caption_as_alternative_text(made):
+    pictures = DOCUMENT.count("#picture(")
+    assert pictures > 5
+    assert len(re.findall(rb"/Alt ?[(<]", made)) == pictures
+
+
+def test_same_sources_give_the_same_bytes(made):
+    assert companion.render(COMMITTED)[0] == made
+
+
+def test_committed_data_are_what_claims_and_results_say(committed):
+    assert DATA.read_text(encoding="utf-8") == companion.as_text(companion.gather()), (
+        "run `make paper` and commit what it writes"
+    )
+
+
+def test_committed_pdf_is_of_these_sources():
+    stamp = companion.sources(DATA.read_text(encoding="utf-8"))
+    assert f"sources {stamp}".encode() in PDF.read_bytes(), "run `make paper` and commit the PDF"
+    assert pages(PDF.read_bytes()) <= 12
+
+
+def test_any_change_of_the_sources_changes_the_stamp(tmp_path, monkeypatch):
+    home = tmp_path / "companion"
+    for folder in ("notebooks", "paper", "figures"):
+        (home / folder).mkdir(parents=True)
+    (home / "paper" / "companion.typ").write_text('image("../figures/tail.pdf")')
+    (home / "figures" / "tail.pdf").write_bytes(b"one")
+    monkeypatch.setenv("WEINCE_HOME", str(home))
+    stamps = [companion.sources("{}"), companion.sources("{} ")]
+    (home / "figures" / "tail.pdf").write_bytes(b"two")
+    stamps.append(companion.sources("{}"))
+    (home / "figures" / "other.pdf").write_bytes(b"not in the document")
+    assert companion.sources("{}") == stamps[-1]
+    (home / "paper" / "companion.typ").write_text('image("../figures/tail.pdf") ')
+    stamps.append(companion.sources("{}"))
+    assert len(set(stamps)) == 4
+
+
+def test_no_measured_number_is_typed():
+    prose = re.sub(r"^//.*$", "", DOCUMENT, flags=re.MULTILINE)
+    prose = re.sub(r"\d*\.?\d+(pt|em|in|%)", "", prose)
+    prose = re.sub(r"arXiv:[\d.]+|#eqn\(\"[\d.]+\"|Equations? \d\.\d|\(\d\.\d\)", "", prose)
+    prose = re.sub(r'"[a-z0-9/_-]+"', "", prose)  # names of claims and checks
+    assert set(re.findall(r"\d+\.\d+", prose)) <= SETTINGS.keys()
+    # A percentage is a level or a layout's width; the one level is that of the intervals.
+    assert set(re.findall(r"(\d+) %", DOCUMENT)) <= {"95"}
+
+
+def test_everything_quoted_is_there():
+    claims = {c["id"]: c for c in COMMITTED["claims"]}
+    for name in re.findall(r'#(?:val|verdict|claim)\("([^"]+)"\)', DOCUMENT):
+        assert name in claims
+        if not name.endswith("consistent-gain"):  # a study that may not have been run
+            assert claims[name]["value"], name
+    for notebook, metric in re.findall(r'#check\("([^"]+)", "([^"]+)"\)', DOCUMENT):
+        assert COMMITTED["checks"][notebook][metric]
+    for key in re.findall(r'#rep\("([^"]+)"\)', DOCUMENT):
+        assert COMMITTED["reported"][key]
+    leads = {line[0] for line in COMMITTED["decisions"]["answer"]}
+    assert set(re.findall(r'#said\("([^"]+)"\)', DOCUMENT)) <= leads
+    for name in re.findall(r'picture\("([a-z0-9_]+)"', DOCUMENT):
+        assert (ROOT / "figures" / f"{name}.pdf").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"),
+    [
+        ("hard-negatives-carry-the-evidence", "holds here with limits"),
+        ("larger-pool-carries-the-evidence", "does not hold here"),
+        ("gate-follows-the-evidence", "does not hold here"),
+        ("figure-3-endpoint-shape", "holds here with limits"),
+        ("figure-4-held-out-gain", "holds here with limits"),
+        ("figure-6-weibit-is-closer", "holds here with limits"),
+        ("table-5-frechet-alone", "holds here with limits"),
+        ("figure-8-larger-pool", "holds here with limits"),
+    ],
+)
+def test_text_around_a_verdict_still_fits_it(name, verdict):
+    """The document's sentences were written for these verdicts."""
+    (found,) = [c["verdict"] for c in COMMITTED["claims"] if c["id"] == name]
+    assert found == verdict
+
+
+def made_up(effect):
+    """A table of every setting of cpu-gain-pairs; WEINCE is better by ``effect``, give or take."""
+    chosen = study("cpu-gain-pairs")
+    draw = np.random.default_rng(1)
+    rows = []
+    for k, setting in enumerate(chosen.all_settings()):
+        for seed in chosen.seeds:
+            for split in ("validation", "test"):
+                value = 80 + seed / 50 + draw.normal(0, 0.1) + effect * (setting.loss == "weince")
+                for metric in ("standardised_linear_accuracy", "recall_at_1"):
+                    row = {"setting": setting.label, "loss": setting.loss, "seed": seed}
+                    row |= {"split": split, "metric": metric, "value": value, "replicate": 1}
+                    rows.append(row | {"dataset": "digit-pairs", "key": f"{k:08d}{seed:08d}"})
+    frame = pd.concat([results_table(row).assign(setting=row["setting"]) for row in rows])
+    return frame[list(COLUMNS)]
+
+
+def test_decisions_fill_in_when_tables_come():
+    before = companion.gather()
+    assert before["decisions"]["answer"] == before["decisions"]["primary"] == []
+    assert before["counts"]["open"] > 3  # no record of ours at all
+    with files.replacing(table_path("cpu-gain-pairs")) as aside:
+        made_up(2.0).to_csv(aside, index=False)
+    after = companion.gather()
+    cells = {(r["contrast"], r["data"]): r["cells"] for r in after["decisions"]["primary"]}
+    own = cells["blend, at the same temperature", "digit pairs"]
+    assert re.fullmatch(r"\+[12]\.\d\d \[\+[12]\.\d\d, \+[12]\.\d\d\], better", own[0])
+    assert own[2:] == ["", ""]  # no such measure in the table
+    assert ("own λ, not shuffled", "digit pairs") not in cells
+    assert after["decisions"]["answer"][0][0] == "Answer"
+    # And it is set: with the study's table the document is another one, of at most twelve pages.
+    without, with_table = (
+        companion.render(COMMITTED | {"decisions": d["decisions"]})[0] for d in (before, after)
+    )
+    assert len(with_table) > len(without)
+    assert pages(with_table) <= 12
+
+
+def test_document_without_a_record_says_not_run_yet():
+    # Typst stops at a name it does not find, so that a whole document lacks none.
+    assert companion.render(companion.gather())[0].startswith(b"%PDF-")
+
+
+def test_build_writes_data_and_pdf_whole(tmp_path, monkeypatch):
+    home = tmp_path / "companion"
+    for folder in ("notebooks", "figures", "paper/reported"):
+        (home / folder).mkdir(parents=True)
+    (home / "paper" / "claims.toml").write_text("claim = []\n")
+    reported = (ROOT / "paper" / "reported" / "reported.csv").read_text()
+    (home / "paper" / "reported" / "reported.csv").write_text(reported)
+    (home / "paper" / "companion.typ").write_text(
+        "#set document(date: none)\n#json(bytes(sys.inputs.data)).counts.open"
+    )
+    monkeypatch.setenv("WEINCE_HOME", str(home))
+    target = companion.build()
+    assert target == home / "paper" / "companion.pdf"
+    assert pages(target.read_bytes()) == 1
+    assert json.loads(companion.data_path().read_text())["counts"]["open"] == 0
+    assert companion.data_path().parent == paths.results()

@@ -1,0 +1,75 @@
+"""Numbers that a notebook computes itself, as records."""
+
+import math
+
+import pytest
+
+from weince_lib.evaluation import Interval
+from weince_lib.experiments import ConfigError, by_profile, record_checks
+from weince_lib.records import store
+from weince_lib.studies.collect import collect, load_results, records_of
+
+
+def test_checks_are_a_record_of_their_notebook():
+    record = record_checks("05_weince_loss", {"gap": 1e-9, "pairs": 4}, profile="quick")
+    assert record.experiment == "check-05_weince_loss"
+    assert record.metric("gap") == 1e-9
+    assert record.metric("pairs") == 4.0
+    assert record.config == {"notebook": "05_weince_loss", "profile": "quick"}
+
+
+def test_checks_are_written_anew_each_time():
+    for value in (1.0, 2.0):
+        record_checks("05_weince_loss", {"gap": value}, profile="quick", settings={"seed": 7})
+    (path,) = store.record_files()
+    assert store.read(path).metric("gap") == 2.0
+
+
+def test_settings_and_profile_are_part_of_the_key():
+    for profile, settings in (("quick", None), ("quick", {"seed": 7}), ("cpu", None)):
+        record_checks("05_weince_loss", {"gap": 1.0}, profile=profile, settings=settings)
+    assert len(list(store.record_files())) == 3
+
+
+def test_checks_are_collected_into_their_profile():
+    record = record_checks("05_weince_loss", {"gap": 0.25}, profile="quick")
+    record_checks("05_weince_loss", {"gap": 0.5}, profile="cpu")
+    assert records_of("quick") == [record.path]
+    collect(records_of("quick"), "quick")
+    (row,) = load_results("quick").to_dict("records")
+    assert (row["experiment"], row["key"]) == ("check-05_weince_loss", record.key)
+    assert (row["metric"], row["value"]) == ("gap", 0.25)
+    assert math.isnan(row["seed"])
+
+
+def test_check_that_is_no_number_is_refused():
+    with pytest.raises(ValueError, match="gap"):
+        record_checks("05_weince_loss", {"gap": math.nan}, profile="quick")
+    assert list(store.record_files()) == []
+
+
+def test_unknown_profile_is_refused():
+    with pytest.raises(ConfigError, match="qiuck"):
+        record_checks("05_weince_loss", {"gap": 1.0}, profile="qiuck")
+    assert list(store.record_files()) == []
+
+
+def test_an_interval_is_kept_with_its_ends():
+    record_checks("04_misspecification", {"bias": Interval(0.1, 0.05, 0.2, 400)}, profile="quick")
+    collect(records_of("quick"), "quick")
+    (row,) = load_results("quick").to_dict("records")
+    assert (row["value"], row["low"], row["high"]) == (0.1, 0.05, 0.2)
+
+
+@pytest.mark.parametrize(("profile", "expected"), [("quick", 1), ("cpu", 5), ("paper", 5)])
+def test_a_profile_without_a_size_takes_the_next_smaller_one(profile, expected):
+    assert by_profile(profile, quick=1, cpu=5) == expected
+
+
+def test_profiles_of_sizes_are_checked():
+    with pytest.raises(ConfigError, match="qiuck"):
+        by_profile("qiuck", quick=1)
+    with pytest.raises(ConfigError, match="cpuu"):
+        by_profile("quick", quick=1, cpuu=2)
+    with pytest.raises(TypeError, match="quick"):
+        by_profile("cpu", cpu=2)

@@ -1,0 +1,315 @@
+"""One run from config to record: once, resumable, and in the tables it belongs to."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from weince_lib.evaluation import stratified_split
+from weince_lib.experiments import (PROFILES, ConfigError, VisionConfig, run_vision, trained_model, training_images, vision_config)
+from weince_lib.runs import frozen, vision, vision_metrics
+from weince_lib.records import store
+from weince_lib.studies.collect import records_of
+from weince_lib.runs.config import profile_stamp
+from weince_lib.losses import TailMonitor
+from weince_lib.vision import training
+
+
+@pytest.fixture
+def no_training(monkeypatch):
+    """Let every attempt to train, or to read images, fail the test."""
+
+    def refuse(*args, **more):
+        raise AssertionError("a finished run was repeated")
+
+    for name in ("train", "load", "evaluate"):
+        monkeypatch.setattr(vision, name, refuse)
+
+
+def test_record_holds_config_metrics_and_data(tiny):
+    config, record = tiny
+    assert record.experiment == "vision"
+    assert record.config == config.canonical()
+    assert record.labels == {
+        "profile": profile_stamp("quick"),
+        "dataset": "digits",
+        "encoder": "resnet-small",
+        "loss": "weince",
+        "temperature": 0.5,
+        "seed": 7,
+    }
+    data = record.details["data"]
+    assert data["train"] == training_images(config).content_hash()
+    assert data["test"] == vision.load("digits", "test").content_hash()
+    history = record.details["history"]
+    assert len(history) == config.epochs
+    assert all(row.keys() == {"loss", *TailMonitor().names} for row in history)
+    assert record.wall_seconds > 0
+
+
+def test_record_has_one_accuracy_per_probe_seed_and_split_seed(tiny):
+    config, record = tiny
+    names = {metric.name for metric in record.metrics}
+    assert {"linear_accuracy", "knn_accuracy", "recall_at_1", "recall_at_20"} <= names
+    assert {m.name for m in record.metrics if m.split == "train"} == {
+        "negative_entropy",
+        "mean_lambda",
+    }
+    for name in names - {"negative_entropy", "mean_lambda"}:
+        for split in ("validation", "test"):
+            seeds = [m.replicate for m in record.metrics if (m.name, m.split) == (name, split)]
+            assert seeds == list(config.probe_seeds)
+    assert all(0 <= metric.value <= 100 for metric in record.metrics)
+
+
+def test_the_same_config_again_does_nothing(tiny, no_training):
+    config, record = tiny
+    before = {path: path.stat().st_mtime_ns for path in record.folder.iterdir()}
+    assert run_vision(config, profile="quick") == record
+    assert run_vision(VisionConfig(**config.model_dump()), profile="quick") == record
+    assert {path: path.stat().st_mtime_ns for path in record.folder.iterdir()} == before
+
+
+def test_another_config_is_not_taken_for_it(tiny, no_training):
+    config, _ = tiny
+    other = config.model_copy(update={"seed": 8})
+    with pytest.raises(AssertionError, match="repeated"):
+        run_vision(other, profile="quick")
+
+
+def test_a_run_that_another_process_finishes_meanwhile_is_not_repeated(
+    tmp_path, monkeypatch, no_training
+):
+    config = vision_config("quick")
+
+    class OtherProcess:
+        """Holds the lock until it has written the record."""
+
+        def __init__(self, path):
+            assert path.parent.is_dir()
+
+        def __enter__(self):
+            metrics = [store.Metric("linear_accuracy", 1.0)]
+            labels = vision.labels(config, "quick")
+            store.save("vision", config.canonical(), metrics, labels=labels, started=0.0)
+
+        def __exit__(self, *error):
+            pass
+
+    monkeypatch.setattr(vision.files, "locked", OtherProcess)
+    assert run_vision(config, profile="quick").metric("linear_accuracy") == 1.0
+
+
+def test_a_run_cut_off_after_an_epoch_continues_to_the_same_record(tiny, tmp_path, monkeypatch):
+    config, whole = tiny
+    monkeypatch.setenv("WEINCE_RUNS", str(tmp_path / "again"))
+    steps = training_images(config).images.shape[0] // config.batch_size
+    done = []
+
+    def cut_off(*args, **more):
+        if len(done) == steps + 1:
+            raise KeyboardInterrupt
+        done.append(None)
+        return train_step(*args, **more)
+
+    train_step = training.train_step
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "train_step", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            run_vision(config, profile="quick", device="cpu")
+    assert store.find("vision", config.canonical()) is None
+    assert list(store.record_files()) == []
+
+    def counted(*args, **more):
+        done.append(None)
+        return train_step(*args, **more)
+
+    done.clear()
+    monkeypatch.setattr(training, "train_step", counted)
+    resumed = run_vision(config, profile="quick", device="cpu")
+    assert len(done) == (config.epochs - 1) * steps
+    assert resumed.metrics == whole.metrics
+    assert resumed.details == whole.details
+    assert resumed.key == whole.key
+
+
+def test_a_checkpoint_of_other_data_is_not_continued(tiny, tmp_path, monkeypatch):
+    config, record = tiny
+    monkeypatch.setenv("WEINCE_RUNS", str(tmp_path / "again"))
+    folder = store.record_path("vision", config.canonical()).parent
+    folder.mkdir(parents=True)
+    kept = (record.folder / vision.CHECKPOINT).read_bytes()
+    (folder / vision.CHECKPOINT).write_bytes(kept)
+    images = training_images(config)
+    mirrored = dataclasses.replace(images, images=images.images.flip(-1))
+    monkeypatch.setattr(vision, "training_images", lambda config: mirrored)
+    with pytest.raises(training.CheckpointError, match="data"):
+        run_vision(config, profile="quick", device="cpu")
+    assert (folder / vision.CHECKPOINT).read_bytes() == kept
+    assert store.find("vision", config.canonical()) is None
+
+
+def test_trained_model_has_the_weights_of_the_checkpoint(tiny):
+    config, record = tiny
+    images = training_images(config)
+    model = trained_model(config, images)
+    assert not model.training
+    weights = vision.load_checkpoint(record.folder / vision.CHECKPOINT)["model"]
+    fresh = vision.build_model(config, images).state_dict()
+    assert model.state_dict().keys() == weights.keys()
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, weights[name])
+    assert any(not torch.equal(weights[name], fresh[name]) for name in weights)
+
+
+def test_trained_model_gives_the_metrics_of_the_record(tiny):
+    config, record = tiny
+    images = training_images(config)
+    model = trained_model(config, images)
+    found = vision.evaluate(model, images, vision.load("digits", "test"), config)
+    # The loss's own metrics, on training batches, come after those of the features.
+    kept = [(m.name, m.split, m.replicate, m.value) for m in record.metrics if m.split != "train"]
+    assert [(m.name, m.split, m.replicate, m.value) for m in found] == kept
+
+
+def test_probe_has_the_first_split_and_knn_each_with_the_whole_test_set(tiny, monkeypatch):
+    config, _ = tiny
+    images, test_set = training_images(config), vision.load("digits", "test")
+    banks = {"linear_probe": [], "knn_evaluate": []}
+
+    def watched(name):
+        evaluate = getattr(vision_metrics, name)
+
+        def call(features, labels, *more, **given):
+            banks[name].append((features, labels, more))
+            return evaluate(features, labels, *more, **given)
+
+        return call
+
+    for name in banks:
+        monkeypatch.setattr(vision_metrics, name, watched(name))
+    model = trained_model(config, images)
+    vision.evaluate(model, images, test_set, config)
+    h = frozen.extract_features(model.encoder, images.images)
+    splits = [stratified_split(images.labels, seed=seed) for seed in config.split_seeds]
+    assert not torch.equal(splits[0].train, splits[1].train)
+    (features, labels, (queries,)), (scaled, _, (scaled_queries,)) = banks["linear_probe"]
+    assert torch.equal(features, h[splits[0].train])
+    assert torch.equal(labels, images.labels[splits[0].train])
+    assert torch.equal(queries["validation"][0], h[splits[0].validation])
+    assert torch.equal(queries["test"][1], test_set.labels)
+    # The second probe has the same rows, on the scale of the bank.
+    varying = features.std(dim=0) > 0
+    assert torch.allclose(scaled.mean(dim=0), torch.zeros(scaled.shape[1]), atol=1e-4)
+    assert torch.allclose(scaled.std(dim=0)[varying], torch.ones(int(varying.sum())), atol=1e-4)
+    back = scaled_queries["test"][0] * features.std(dim=0) + features.mean(dim=0)
+    assert torch.allclose(back[:, varying], queries["test"][0][:, varying], atol=1e-4)
+    # For each split validation first, then test.
+    for split, bank in zip(splits, banks["knn_evaluate"][::2], strict=True):
+        assert torch.equal(bank[0], h[split.train])
+        assert torch.equal(bank[2][1], images.labels[split.validation])
+    for _, _, (_, true) in banks["knn_evaluate"][1::2]:
+        assert torch.equal(true, test_set.labels)
+
+
+def test_an_encoder_that_was_not_trained_is_named_with_the_mend(tiny):
+    config = tiny[0].model_copy(update={"seed": 8})
+    with pytest.raises(FileNotFoundError, match="06_train_vision") as caught:
+        trained_model(config, training_images(config))
+    assert store.content_key("vision", config.canonical()) in str(caught.value)
+
+
+def test_two_losses_of_one_seed_start_from_the_same_weights():
+    configs = [vision_config("quick", loss=loss, seed=21) for loss in ("infonce", "weince")]
+    images = training_images(configs[0])
+    first, second = (vision.build_model(config, images).state_dict() for config in configs)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    other = vision.build_model(configs[0].model_copy(update={"seed": 22}), images).state_dict()
+    assert any(not torch.equal(first[name], other[name]) for name in first)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("given", [{"loss": "infonce"}, {"seed": 84}, {"preset": "release"}])
+def test_what_a_profile_varies_keeps_its_stamp(profile, given):
+    labels = vision.labels(vision_config(profile, **given), profile)
+    assert labels["profile"] == profile_stamp(profile)
+    assert labels["loss"] == vision_config(profile, **given).label
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"epochs": 3}, {"temperature": 0.2}, {"train_limit": 50}, {"cap_quantile": 0.5}],
+    ids=str,
+)
+def test_any_other_departure_is_custom(given):
+    assert vision.labels(vision_config("quick", **given), "quick")["profile"] == "custom"
+    assert vision.labels(vision_config("cpu"), "quick")["profile"] == "custom"
+
+
+def test_custom_run_is_in_no_table(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("WEINCE_RUNS", str(tmp_path / "mine"))
+    own = vision_config("quick", epochs=1, loss="infonce")
+    record = run_vision(own, profile="quick", device="cpu")
+    assert record.labels["profile"] == "custom"
+    assert record.labels["loss"] == "infonce"
+    assert all(row.keys() == {"loss"} for row in record.details["history"])
+    assert list(store.record_files()) == [record.path]
+    assert [records_of(profile) for profile in PROFILES] == [[]] * len(PROFILES)
+
+
+def test_records_of_a_changed_profile_are_left_out(tiny, monkeypatch):
+    _, record = tiny
+    assert records_of("quick") == [record.path]
+    own = PROFILES["quick"]
+    monkeypatch.setitem(PROFILES, "quick", own | {"epochs": 3})
+    assert records_of("quick") == []
+    monkeypatch.setitem(PROFILES, "quick", own)
+    assert records_of("quick") == [record.path]
+
+
+def test_a_run_first_made_as_custom_counts_for_the_profile_that_asks(tiny):
+    # A finished run is never repeated, so what it was first asked for must not decide for good.
+    config, _ = tiny
+    config = config.model_copy(update={"seed": 63})
+    custom = vision.labels(config, "cpu")
+    assert custom["profile"] == "custom"
+    made = store.save(
+        "vision", config.canonical(), [store.Metric("x", 1.0)], labels=custom, started=0.0
+    )
+    try:
+        again = run_vision(config, profile="quick")
+        assert again.metrics == made.metrics
+        assert made.path in records_of("quick")
+    finally:
+        made.path.unlink()
+
+
+def test_unknown_profile_is_refused_before_training(no_training):
+    with pytest.raises(ConfigError, match="qiuck"):
+        run_vision(vision_config("quick"), profile="qiuck")
+
+
+def test_loss_that_is_not_finite_leaves_no_record(tiny, tmp_path, monkeypatch):
+    config, _ = tiny
+    monkeypatch.setenv("WEINCE_RUNS", str(tmp_path / "again"))
+
+    class Broken(torch.nn.Module):
+        def forward(self, z0, z1):
+            return z0.sum() * math.nan
+
+    monkeypatch.setattr(VisionConfig, "build_loss", lambda self: Broken())
+    with pytest.raises(training.NonFiniteLossError, match="step 0"):
+        run_vision(config, profile="quick", device="cpu")
+    assert list(store.record_files()) == []
+
+
+def test_too_few_images_for_the_knn_bank_are_refused_before_training(tiny, monkeypatch, tmp_path):
+    def refuse(*args, **more):
+        raise AssertionError("trained before the bank was checked")
+
+    monkeypatch.setattr(vision, "train", refuse)
+    monkeypatch.setenv("WEINCE_RUNS", str(tmp_path / "few"))
+    monkeypatch.setattr(vision_metrics, "RECALL_KS", (1, 10_000))
+    with pytest.raises(ValueError, match=r"kNN bank of \d+; R@10000"):
+        run_vision(tiny[0], profile="quick")

@@ -1,0 +1,1 @@
+"""What readers see: claims with verdicts, notebooks, the PDF, the site."""

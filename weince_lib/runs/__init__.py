@@ -1,0 +1,1 @@
+"""From a config to a record: training, evaluation and measurements on frozen encoders."""

@@ -1,0 +1,310 @@
+"""Typed settings of a run, and the profiles that give their defaults.
+
+A config holds everything its result depends on and nothing else: its canonical form is what the
+record's key is made from. Notebook parameters that say ``"auto"`` are left to the profile.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from ..errors import InputError
+from ..losses import (PRESETS, RELEASED, AblationLoss, AblationSettings, InfoNCELoss, TailSettings, WEINCELoss, preset)
+from ..vision.datasets import DATA_SETS, DATASETS
+
+#: The value of a notebook parameter that is left to the profile.
+AUTO = "auto"
+
+Positive = Annotated[int, Field(ge=1)]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class ConfigError(InputError):
+    """Settings that make no run; one line that names the value and the known ones."""
+
+
+class VisionConfig(BaseModel):
+    """One SimCLR run: training, then frozen-feature evaluation (paper section 4, appendix F).
+
+    Attributes:
+        dataset: see :func:`weince_lib.vision.load`. STL-10 is trained on its unlabelled images and
+            evaluated on its labelled ones; every other set is trained and evaluated on one.
+        train_limit: train on the first so many images; 0 means all. Of STL-10 it limits the
+            unlabelled images and leaves the labelled ones alone.
+        image_size: side length images of a folder are scaled and cropped to; 0 takes them as they
+            are, all of one size.
+        encoder: see :func:`weince_lib.vision.build_encoder`.
+        width: of the small ResNet; 0 for encoders that have their own.
+        projection_dim: size of z.
+        loss: ``"infonce"``, ``"weince"``, or ``"ablation"`` for the parts of a gain one by one.
+        temperature: tau.
+        tail: how WEINCE reads the batch's tail; ``None`` for the other losses.
+        ablation: the objective of ``"ablation"``; ``None`` for the other losses.
+        seed: encoder seed: weights, order and augmentation.
+        epochs: of contrastive training.
+        batch_size: pairs per step.
+        learning_rate: of Adam.
+        weight_decay: of Adam.
+        precision: of the encoder: ``"float32"``, ``"bfloat16"`` (autocast), or ``"fastest"``, the
+            one of the two in which this machine's training step is the faster, see
+            :mod:`.fastest`. The record says which it was.
+        probe_epochs: of the linear probe.
+        probe_seeds: the probe's seeds; averaged within an encoder.
+        split_seeds: seeds of the 80/20 splits for kNN; averaged within an encoder.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dataset: str
+    train_limit: Annotated[int, Field(ge=0)] = 0
+    image_size: Annotated[int, Field(ge=0)] = 0
+    encoder: Literal["resnet-small", "resnet18", "resnet50", "vit-small"]
+    width: Annotated[int, Field(ge=0)] = 16
+    projection_dim: Positive = 64
+    loss: Literal["infonce", "weince", "ablation"]
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.5
+    tail: TailSettings | None = None
+    ablation: AblationSettings | None = None
+    seed: Annotated[int, Field(ge=0)] = 7
+    epochs: Positive = 100
+    batch_size: Annotated[int, Field(ge=2)] = 256
+    learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 3e-4
+    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-6
+    precision: Literal["float32", "bfloat16", "fastest"] = "float32"
+    probe_epochs: Positive = 100
+    probe_seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (1, 2, 3, 4, 5)
+    split_seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (1, 2, 3, 4, 5)
+
+    @field_validator("dataset")
+    @classmethod
+    def _known_dataset(cls, dataset: str) -> str:
+        folder = dataset.partition(":")
+        if dataset not in DATA_SETS and not (folder[0] == "imagefolder" and folder[2]):
+            raise ValueError(f"unknown data set; known: {', '.join(DATASETS)}")
+        return dataset
+
+    @model_validator(mode="after")
+    def _fitting(self) -> Self:
+        if (self.tail is not None) != (self.loss == "weince"):
+            raise ValueError(f"loss {self.loss!r} and tail = {self.tail} do not fit")
+        if (self.ablation is not None) != (self.loss == "ablation"):
+            raise ValueError(f"loss {self.loss!r} and ablation = {self.ablation} do not fit")
+        if (self.width == 0) == (self.encoder == "resnet-small"):
+            raise ValueError(f"width = {self.width} does not fit encoder {self.encoder!r}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_ablation(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """``ablation`` only where there is one: records older than that field keep their keys."""
+        content: dict[str, Any] = usual(self)
+        if self.ablation is None:
+            content.pop("ablation", None)
+        return content
+
+    def canonical(self) -> dict[str, Any]:
+        """JSON values, the same for every way of writing the same run."""
+        return self.model_dump(mode="json")
+
+    @property
+    def label(self) -> str:
+        """The loss's name in tables and figures, see :func:`loss_label`."""
+        return loss_label(self.loss, self.tail, self.ablation)
+
+    def build_loss(self) -> InfoNCELoss | WEINCELoss | AblationLoss:
+        """The loss module. Rows are not validated: training watches the loss itself."""
+        if self.ablation is not None:
+            return AblationLoss(self.temperature, self.ablation, validate=False)
+        if self.tail is None:
+            return InfoNCELoss(self.temperature, validate=False)
+        settings = dataclasses.asdict(self.tail)
+        return WEINCELoss(self.temperature, validate=False, **settings)
+
+
+def loss_label(
+    loss: str, tail: TailSettings | None, ablation: AblationSettings | None = None
+) -> str:
+    """``"infonce"``, ``"weince"`` for the paper's preset, ``"weince-<preset>"`` or ``-custom``.
+
+    Of the ablation: ``"released"`` for the release's whole objective, ``"weibit"`` for the pure
+    Weibull link, else ``"ablation"``.
+    """
+    if ablation is not None:
+        if ablation == RELEASED:
+            return "released"
+        return "weibit" if ablation.link == "weibit" and not ablation.has_extras else "ablation"
+    if loss == "infonce" or tail is None:
+        return "infonce"
+    for name, settings in PRESETS.items():
+        if settings == tail:
+            return "weince" if name == "paper" else f"weince-{name}"
+    return "weince-custom"
+
+
+#: Defaults of each profile (quick on two cores, cpu for hours on two, the others on GPUs).
+PROFILES: dict[str, dict[str, Any]] = {
+    "quick": {
+        "dataset": "digits",
+        "encoder": "resnet-small",
+        "width": 16,
+        # 1,352 images make 10 steps of 128 pairs an epoch: a few epochs at the learning rate of
+        # the paper, or a probe of 100 epochs, would end far from converged.
+        "epochs": 15,
+        "batch_size": 128,
+        "learning_rate": 1e-3,
+        "probe_epochs": 600,
+    },
+    "cpu": {
+        "dataset": "fashion-mnist",
+        "train_limit": 10_000,
+        "encoder": "resnet-small",
+        "width": 16,
+        # 390 steps, two to three minutes on one thread. With so few the learning rate of 3e-4
+        # ends far from converged.
+        "epochs": 10,
+        "learning_rate": 1e-3,
+        # Not bfloat16: without the instructions for it a CPU takes five times as long.
+        "precision": "float32",
+    },
+    # One free GPU of 15 GB for one session, both losses. Half the paper's epochs; float32, as such
+    # GPUs (Turing) have no bfloat16.
+    "colab": {
+        "dataset": "cifar10",
+        "encoder": "resnet18",
+        "width": 0,
+        "epochs": 50,
+        "precision": "float32",
+    },
+    # The study of weince_lib.studies.gpu_study: ten minutes on one device.
+    "gpu": {
+        "dataset": "imagefolder:data/cifar10-jpeg",
+        "encoder": "resnet18",
+        "width": 0,
+        "epochs": 100,
+        "precision": "bfloat16",
+    },
+    "paper": {
+        "dataset": "cifar100",
+        "encoder": "resnet18",
+        "width": 0,
+        "epochs": 100,
+    },
+}
+#: Encoder seeds of the paper, used by every profile (appendix F.2; the release's numbers).
+SEEDS = (7, 21, 63, 84)
+
+_TAIL_FIELDS = tuple(field.name for field in dataclasses.fields(TailSettings))
+
+
+def profile_defaults(profile: str) -> dict[str, Any]:
+    """The settings a profile fixes.
+
+    Raises:
+        ConfigError: for an unknown profile, with the known ones listed.
+    """
+    if profile not in PROFILES:
+        raise ConfigError(f"unknown profile {profile!r}; known: {', '.join(PROFILES)}")
+    return dict(PROFILES[profile])
+
+
+def profile_stamp(profile: str) -> str:
+    """The profile's name with a hash of its settings: tables leave out runs of older settings."""
+    text = json.dumps(vision_config(profile).canonical(), sort_keys=True)
+    return f"{profile}@{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def vision_config(profile: str, **settings: Any) -> VisionConfig:
+    """Build a config from a profile and flat settings, as notebooks and the pipeline give them.
+
+    Args:
+        profile: a name in :data:`PROFILES`.
+        settings: fields of :class:`VisionConfig`; instead of ``tail``, ``preset`` and the single
+            fields of :class:`TailSettings`. ``"auto"`` leaves a setting to the profile or preset.
+
+    Raises:
+        ConfigError: one line naming the value and what is known.
+    """
+    given = {name: value for name, value in settings.items() if value != AUTO}
+    merged = {"loss": "weince"} | profile_defaults(profile) | given
+    chosen = merged.pop("preset", "paper")
+    overrides = {name: merged.pop(name) for name in _TAIL_FIELDS if name in merged}
+    # Checked for InfoNCE too: a misspelt preset should not pass because it is not used.
+    tail = tail_settings(chosen, overrides)
+    if merged["loss"] not in ("infonce", "ablation"):
+        merged["tail"] = tail
+    if merged.get("encoder") != "resnet-small":
+        merged["width"] = 0
+    return parse(VisionConfig, merged)
+
+
+def is_own(config: VisionConfig, profile: str) -> bool:
+    """Whether a run is the profile's: it varies loss, preset and seed, and nothing else."""
+    if config.label == "weince-custom" or config.ablation is not None:
+        return False
+    tail = dataclasses.asdict(config.tail) if config.tail else {}
+    return vision_config(profile, loss=config.loss, seed=config.seed, **tail) == config
+
+
+def tail_settings(chosen: str, overrides: Mapping[str, Any]) -> TailSettings:
+    """A preset with single settings changed.
+
+    Raises:
+        ConfigError: for an unknown preset, or naming the wrong setting.
+    """
+    try:
+        values = dataclasses.asdict(preset(chosen)) | dict(overrides)
+        return TypeAdapter(TailSettings).validate_python(values)
+    except ValidationError as error:
+        raise ConfigError("; ".join(_one_line(e, TailSettings) for e in error.errors())) from error
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def parse(model: type[Model], values: Mapping[str, Any]) -> Model:
+    """Validate settings, with one line per error instead of pydantic's page.
+
+    Raises:
+        ConfigError: naming each wrong setting, its value and what is allowed.
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError("; ".join(_one_line(e, model) for e in error.errors())) from error
+
+
+def _one_line(error: Any, model: type) -> str:
+    name = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        known = _fields(model, error["loc"][:-1])
+        return f"unknown setting {name!r}; known: {', '.join(known)}"
+    if error["type"] == "literal_error":
+        return f"unknown {name} {error['input']!r}; known: {error['ctx']['expected']}"
+    if error["type"] == "missing":
+        return f"setting {name!r} is missing"
+    message = error["msg"].removeprefix("Value error, ")
+    # A check of several settings together names them itself.
+    return f"{name} = {error['input']!r}: {message}" if name else message
+
+
+def _fields(model: Any, inside: tuple[str | int, ...]) -> list[str]:
+    """The settings a (nested) model has."""
+    for part in inside:
+        if isinstance(part, str):
+            kind = model.model_fields[part].annotation
+            model = next(k for k in (get_args(kind) if get_origin(kind) else (kind,)) if k)
+    return list(model.model_fields)

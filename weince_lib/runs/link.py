@@ -1,0 +1,245 @@
+"""Link selection on a frozen encoder as a record (paper 2.3.2, D.1 to D.6)."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import asdict
+from typing import Annotated, Any, Self
+
+import numpy as np
+from pydantic import Field
+
+from ..diagnostics.choice_bank import ChoiceBank, choices_of
+from ..diagnostics.link_ablation import (AblationPoint, Selection, simulate_softmax, vary_hardness, vary_pool)
+from ..diagnostics.link_inference import GainTest, bootstrap_blend, likelihood_ratio
+from ..diagnostics.link_selection import (LINKS, compare_links, cross_validate, halves, select_link)
+from ..evaluation import Interval
+from ..vision import SimCLR
+from ..records import store
+from .record_checks import by_profile
+from .config import AUTO, Positive, VisionConfig, parse
+from .encoders import found_on_this, measured_on
+from .on_encoder import OnEncoder, bank_of
+from ..records.store import Metric, Record
+from .vision import check_current, files_now, labels
+
+EXPERIMENT = "link"
+
+#: Pairs of links whose held-out gain over each other is recorded.
+DIFFERENCES = {
+    "blend_over_power": ("blend", "power"),
+    "blend_over_cubic": ("blend", "cubic"),
+    "anchor_blend_over_anchor": ("anchor blend", "anchor"),
+    "heavy_tail_on_top": ("blend + heavy-tail", "blend"),
+}
+#: Ablations: how candidates are kept, and whose winners; the last is the control.
+ABLATIONS: dict[str, tuple[Selection, bool]] = {
+    "winner_kept": ("winner kept", False),
+    "by_rank": ("by rank", False),
+    "simulated": ("winner kept", True),
+}
+
+
+class LinkConfig(OnEncoder):
+    """What is measured on which encoder; see :class:`.on_encoder.OnEncoder` for the rest.
+
+    The seed is that of all resampling too.
+
+    Attributes:
+        batches: batches in the bank, half of them held out; 32 in the paper.
+        batch_size: pairs per batch; 256 in the paper.
+        every: take every so-manyth view of a batch as an anchor; all in the paper.
+        folds: of the cross-validation; 5 in the paper.
+        repetitions: of the parametric bootstrap.
+    """
+
+    batches: Annotated[int, Field(ge=4)] = 32
+    batch_size: Annotated[int, Field(ge=8)] = 256
+    every: Positive = 1
+    folds: Annotated[int, Field(ge=2)] = 5
+    repetitions: Positive = 199
+
+    @classmethod
+    def of(cls, encoder_run: VisionConfig, profile: str) -> Self:
+        """The profile's own: batches as in training; ``quick`` has fewer of them and of anchors."""
+        return cls(
+            encoder_run=encoder_run,
+            batches=by_profile(profile, quick=16, cpu=32),
+            batch_size=encoder_run.batch_size,
+            every=by_profile(profile, quick=4, cpu=1),
+        )
+
+    @property
+    def kept(self) -> list[int]:
+        """Numbers of hardest negatives kept (Figure 7): all of them, a half, a quarter, ..."""
+        return _halvings(2 * self.batch_size - 2)
+
+    @property
+    def pools(self) -> list[int]:
+        """Sizes of the pool that an eighth is kept of (Figure 8; 64 of 512 in the paper)."""
+        return _halvings(2 * self.batch_size - 2)[-4:]
+
+
+def _halvings(negatives: int) -> list[int]:
+    return sorted(negatives >> k for k in range(6) if negatives >> k >= 4)
+
+
+def link_config(encoder_run: VisionConfig, profile: str, **settings: Any) -> LinkConfig:
+    """Build a config from flat settings; ``"auto"`` leaves one to :meth:`LinkConfig.of`.
+
+    Raises:
+        ConfigError: one line naming the value and what is allowed.
+    """
+    own = LinkConfig.of(encoder_run, profile).model_dump() | {"encoder_run": encoder_run}
+    return parse(LinkConfig, own | {n: v for n, v in settings.items() if v != AUTO})
+
+
+def link_choices(config: LinkConfig, model: SimCLR | None = None) -> ChoiceBank:
+    """The choices of the run's frozen encoder, or of another of its models.
+
+    Raises:
+        FileNotFoundError: if the encoder has not been trained yet.
+    """
+    bank = bank_of(config, batches=config.batches, batch_size=config.batch_size, model=model)
+    return choices_of(bank, every=config.every)
+
+
+def run_link(config: LinkConfig, *, profile: str) -> Record:
+    """Select the link on the run's encoder and record it, or return the record that is there.
+
+    Args:
+        config: see :class:`LinkConfig`.
+        profile: decides which table it is collected into.
+
+    Raises:
+        FileNotFoundError: if the encoder has not been trained yet.
+    """
+    settings = config.canonical()
+    done = found_on_this(EXPERIMENT, settings, config.encoder_run)
+    if done is not None:
+        return check_current(done, config.encoder_run)
+    started = time.time()
+    bank = link_choices(config)
+    held_in, _ = halves(bank)
+    selection = select_link(bank, seed=config.seed)
+    ratio = likelihood_ratio(held_in, repetitions=config.repetitions, seed=config.seed)
+    crossed = cross_validate(bank, folds=config.folds, seed=config.seed)
+    metrics = [
+        Metric("temperature_softmax", selection.h0.temperature),
+        Metric("temperature_blend", selection.h1.fit.temperature),
+        Metric("lambda_hat", selection.h1.value, low=selection.h1.low, high=selection.h1.high),
+        _metric("lambda_hat_batches", bootstrap_blend(held_in, seed=config.seed)),
+        _metric("held_out_gain", selection.gain.interval),
+        _metric("held_out_gain_bootstrap", selection.gain.bootstrap),
+        _metric("probability_ratio", selection.gain.ratio),
+        Metric("p_t", selection.gain.p_t),
+        Metric("p_wild", selection.gain.p_wild),
+        Metric("likelihood_ratio", ratio.statistic),
+        Metric("p_boundary", ratio.p_boundary),
+        Metric("p_bootstrap", ratio.p_bootstrap),
+        Metric("cv_gain", float(crossed.gains.mean())),
+        Metric("cv_gain_sd", float(crossed.gains.std(ddof=1))),
+    ]
+    comparison = compare_links(bank)
+    power = comparison.parameters["power"]
+    low, high = power["exponent low"], power["exponent high"]
+    metrics.append(Metric("power_exponent", power["exponent"], low=low, high=high))
+    gains = {_slug(name): comparison.gain(name) for name in LINKS if name != "softmax"}
+    gains |= {name: comparison.gain(*pair) for name, pair in DIFFERENCES.items()}
+    metrics += [_metric(f"gain_{name}", test.interval) for name, test in gains.items()]
+    full = comparison.parameters["blend + heavy-tail"]
+    metrics.append(Metric("heavy_tail_weight", full["weight of heavy-tail"]))
+    ablations = ablate(config, bank)
+    metrics += _effects(ablations)
+    return store.save(
+        EXPERIMENT,
+        settings,
+        # A temperature is infinite where winners score no higher than chance under that link.
+        [m for m in metrics if math.isfinite(m.value)],
+        labels=link_labels(config, profile),
+        started=started,
+        details={
+            "data": files_now(config.encoder_run),
+            "parameters": {name: dict(p) for name, p in comparison.parameters.items()},
+            "gains": {name: gain_json(test) for name, test in gains.items()},
+            "duplicates": {
+                "identical": selection.identical,
+                "near": selection.near_duplicates,
+            },
+            "simulated_ratios": ratio.simulated.round(4).tolist(),
+            "cross_validation": {
+                "gains": crossed.gains.tolist(),
+                "blends": crossed.blends.tolist(),
+            },
+            "ablations": {
+                name: {kind: [_point_json(p) for p in points] for kind, points in both.items()}
+                for name, both in ablations.items()
+            },
+            **measured_on(config.encoder_run),
+        },
+    )
+
+
+def ablate(config: LinkConfig, bank: ChoiceBank) -> dict[str, dict[str, list[AblationPoint]]]:
+    """Figures 7 and 8 in the three ways of :data:`ABLATIONS`: ``"hardness"`` and ``"pool"``."""
+    simulated = simulate_softmax(bank, seed=config.seed)
+    pools = config.pools
+    found = {}
+    for name, (selection, control) in ABLATIONS.items():
+        chosen = simulated if control else bank
+        found[name] = {
+            "hardness": vary_hardness(chosen, config.kept, selection),
+            "pool": vary_pool(chosen, pools, pools[0], selection, seed=config.seed),
+        }
+    return found
+
+
+def _effects(ablations: dict[str, dict[str, list[AblationPoint]]]) -> list[Metric]:
+    """What hardness changes: a quarter of the negatives against all; largest against least pool."""
+    metrics = []
+    for name, both in ablations.items():
+        quarter, whole = both["hardness"][-3], both["hardness"][-1]
+        small, large = both["pool"][0], both["pool"][-1]
+        changes = {
+            "hardness_effect_blend": quarter.blend - whole.blend,
+            "hardness_effect_gain": quarter.gain - whole.gain,
+            "pool_effect_blend": large.blend - small.blend,
+            "pool_effect_shortfall": large.shortfall - small.shortfall,
+        }
+        # A blend is NaN where winners score no higher than chance: then there is no effect.
+        metrics += [Metric(f"{n}_{name}", v) for n, v in changes.items() if math.isfinite(v)]
+    return metrics
+
+
+def link_labels(config: LinkConfig, profile: str) -> dict[str, Any]:
+    """How tables name the record; ``"custom"`` where it is not the profile's own measurement."""
+    own = labels(config.encoder_run, profile)
+    standard = config == LinkConfig.of(config.encoder_run, profile)
+    return own if standard else own | {"profile": "custom"}
+
+
+def _metric(name: str, interval: Interval) -> Metric:
+    return Metric(name, interval.mean, low=interval.low, high=interval.high)
+
+
+def _slug(name: str) -> str:
+    return name.replace(" + ", "_").replace(" ", "_").replace("-", "_")
+
+
+def gain_json(test: GainTest) -> dict[str, Any]:
+    """A gain with its interval and p-values, as a record keeps it."""
+    i = test.interval
+    return {
+        "mean": i.mean,
+        "low": i.low,
+        "high": i.high,
+        "p_t": test.p_t,
+        "p_wild": test.p_wild,
+        "per_batch": np.asarray(test.per_batch).tolist(),
+    }
+
+
+def _point_json(point: AblationPoint) -> dict[str, Any]:
+    values = asdict(point)
+    return {n: None if isinstance(v, float) and math.isnan(v) else v for n, v in values.items()}

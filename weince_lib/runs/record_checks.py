@@ -1,0 +1,69 @@
+"""Checks that a notebook computes itself, as a record: identities, known answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from ..evaluation import Interval
+from ..records import store
+from .config import ConfigError, profile_defaults, profile_stamp
+from ..records.store import Metric, Record
+
+Choice = TypeVar("Choice")
+
+
+def by_profile(profile: str, **choices: Choice) -> Choice:
+    """The value a notebook uses in a profile, such as a number of repetitions.
+
+    Args:
+        profile: a name in :data:`~.config.PROFILES`.
+        choices: profile to value; a profile without its own takes the nearest smaller one's.
+
+    Raises:
+        ConfigError: for a profile that does not exist, in either place.
+        TypeError: without a value for ``quick``, which all others fall back on.
+    """
+    if "quick" not in choices:
+        raise TypeError("by_profile needs a value for 'quick'")
+    for name in (profile, *choices):
+        profile_defaults(name)
+    chosen = choices["quick"]
+    for name in ("quick", "cpu", "colab", "gpu", "paper"):
+        chosen = choices.get(name, chosen)
+        if name == profile:
+            return chosen
+    raise ConfigError(f"profile {profile!r} has no size")
+
+
+def record_checks(
+    notebook: str,
+    values: Mapping[str, float | Interval],
+    *,
+    profile: str,
+    settings: Mapping[str, Any] | None = None,
+) -> Record:
+    """Record numbers computed in a notebook, so that claims and tables can cite them.
+
+    A check is cheap and depends on the library's code, so it is always written anew.
+
+    Args:
+        notebook: the notebook's name; the record's experiment is ``check-<notebook>``.
+        values: metric name to value, or to an interval where the value has a spread.
+        profile: decides which table it is collected into.
+        settings: parameters the values depend on.
+    """
+    return store.save(
+        f"check-{notebook}",
+        {"notebook": notebook, "profile": profile} | dict(settings or {}),
+        [_metric(name, value) for name, value in values.items()],
+        labels={"profile": profile_stamp(profile)},
+        started=time.time(),
+    )
+
+
+def _metric(name: str, value: float | Interval) -> Metric:
+    if isinstance(value, Interval):
+        return Metric(name, value.mean, low=value.low, high=value.high)
+    return Metric(name, float(value))

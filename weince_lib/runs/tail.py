@@ -1,0 +1,103 @@
+"""The tail of a frozen encoder as a record: peaks over threshold and known endpoint (Figure 3)."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, Self
+
+import numpy as np
+from pydantic import Field
+
+from ..diagnostics import ScoreBank
+from ..evt import fit_gpd, fit_known_endpoint
+from ..losses import PRESETS, TailSettings, tail_evidence
+from ..records import store
+from .config import AUTO, Positive, VisionConfig, parse
+from .encoders import found_on_this, measured_on
+from .on_encoder import OnEncoder, bank_of
+from ..records.store import Metric, Record
+from .vision import check_current, files_now, labels
+
+EXPERIMENT = "tail"
+
+
+class TailConfig(OnEncoder):
+    """What is measured on which encoder; see :class:`.on_encoder.OnEncoder` for the rest.
+
+    Attributes:
+        batches: batches in the bank; 32 in the paper.
+        batch_size: pairs per batch; 256 in the paper.
+        quantile: of the negatives, the threshold; 0.99 in the paper's Figure 3.
+        presets: whose mean blend weight is recorded; the library's.
+    """
+
+    batches: Positive = 32
+    batch_size: Annotated[int, Field(ge=2)] = 256
+    quantile: Annotated[float, Field(gt=0, lt=1)] = 0.99
+    presets: dict[str, TailSettings] = Field(default_factory=lambda: dict(PRESETS))
+
+    @classmethod
+    def of(cls, encoder_run: VisionConfig) -> Self:
+        """The standard measurement of an encoder: batches of the size it was trained with."""
+        return cls(encoder_run=encoder_run, batch_size=encoder_run.batch_size)
+
+
+def tail_config(encoder_run: VisionConfig, **settings: Any) -> TailConfig:
+    """Build a config from flat settings; ``"auto"`` leaves one to :meth:`TailConfig.of`.
+
+    Raises:
+        ConfigError: one line naming the value and what is allowed.
+    """
+    own = TailConfig.of(encoder_run).model_dump() | {"encoder_run": encoder_run}
+    return parse(TailConfig, own | {n: v for n, v in settings.items() if v != AUTO})
+
+
+def score_bank(config: TailConfig) -> ScoreBank:
+    """The bank of the run's frozen encoder, with the augmentation it was trained with.
+
+    Raises:
+        FileNotFoundError: if the encoder has not been trained yet.
+    """
+    return bank_of(config, batches=config.batches, batch_size=config.batch_size)
+
+
+def run_tail(config: TailConfig, bank: ScoreBank, *, profile: str) -> Record:
+    """Fit the tail of a bank and record it, or return the record that is there.
+
+    Args:
+        config: see :class:`TailConfig`.
+        bank: what :func:`score_bank` made from it.
+        profile: decides which table it is collected into.
+    """
+    settings = config.canonical()
+    done = found_on_this(EXPERIMENT, settings, config.encoder_run)
+    if done is not None:
+        return check_current(done, config.encoder_run)
+    started = time.time()
+    values = bank.negatives().numpy().astype(np.float64)
+    known = fit_known_endpoint(values, quantile=config.quantile)
+    metrics = [
+        Metric("threshold", known.threshold),
+        Metric("exceedances", known.exceedances),
+        Metric("known_endpoint_shape", known.shape, low=known.shape_low, high=known.shape_high),
+    ]
+    fit = fit_gpd(values, quantile=config.quantile)
+    if fit.regime != "unbounded":
+        metrics.append(Metric("gpd_shape", fit.shape, low=fit.shape_low, high=fit.shape_high))
+    for name, preset in config.presets.items():
+        lam = [tail_evidence(s, bank.positives, preset).lam.mean().item() for s in bank.scores]
+        metrics.append(Metric(f"mean_lambda_{name}", float(np.mean(lam))))
+    return store.save(
+        EXPERIMENT,
+        settings,
+        metrics,
+        labels=labels(config.encoder_run, profile),
+        started=started,
+        details={
+            "data": files_now(config.encoder_run),
+            "regime": fit.regime,
+            "note": fit.note,
+            "pairs": int(values.size),
+            **measured_on(config.encoder_run),
+        },
+    )

@@ -1,0 +1,213 @@
+"""From records to tidy tables: one row a metric, under ``paper/results/<profile>.csv``.
+
+Tables, claims and the PDF read these files and ``paper/reported/`` and nothing else. What each
+record was made with is written beside its table, see :mod:`.record_lines`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from .. import files, paths
+from ..records import record_lines, store
+from ..records.store import Record, RecordError
+from ..runs.config import ConfigError, VisionConfig, is_own, parse, profile_stamp
+from ..runs.encoders import committed_records, is_current
+from ..runs.tail import TailConfig
+from ..runs.text_config import TextConfig, is_own_text
+
+#: The columns of every table, in order. ``key`` names the record a row came from.
+COLUMNS = (
+    "experiment",
+    "key",
+    "dataset",
+    "encoder",
+    "loss",
+    "temperature",
+    "seed",
+    "metric",
+    "split",
+    "replicate",
+    "value",
+    "low",
+    "high",
+)
+#: Those of them that a record's labels give.
+LABELS = ("dataset", "encoder", "loss", "temperature", "seed")
+#: Significant digits kept: more than any table shows, fewer than machines differ in.
+DIGITS = 7
+
+
+@dataclass
+class Collected:
+    """What :func:`collect` did.
+
+    Attributes:
+        written: the tables written, with their number of records.
+        skipped: one line for each record file that could not be read; the files stay.
+    """
+
+    written: dict[Path, int] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
+
+
+def rows(record: Record) -> list[dict[str, Any]]:
+    """The tidy rows of one record."""
+    described = {"experiment": record.experiment, "key": record.key}
+    described |= {name: record.labels.get(name, "") for name in LABELS}
+    return [
+        described
+        | {
+            "metric": m.name,
+            "split": m.split,
+            "replicate": m.replicate,
+            "value": m.value,
+            "low": m.low,
+            "high": m.high,
+        }
+        for m in record.metrics
+    ]
+
+
+def records_of(profile: str) -> list[Path]:
+    """Record files made for a profile as it is now, and unreadable ones, to be reported.
+
+    The record of a committed encoder stands for its run, wherever else that was trained, so that
+    its rows and those of what was measured on it belong together. What was measured on weights that
+    are no longer the committed ones is left out.
+
+    Raises:
+        EncoderError: for a committed encoder that does not fit its record.
+    """
+    committed = committed_records()
+    keys = {path.stem for path in committed}
+    found = []
+    for path in [*committed, *store.record_files()]:
+        try:
+            record = store.read(path)
+            wanted = belongs(record, profile) and is_current(record)
+            if record.experiment == "vision" and record.key in keys and path not in committed:
+                wanted = False
+        except (RecordError, OSError):
+            wanted = True
+        if wanted:
+            found.append(path)
+    return found
+
+
+def belongs(record: Record, profile: str) -> bool:
+    """Whether a record's config is one the profile, as it is now, would make.
+
+    What the record was first asked for does not matter: a finished run is never repeated.
+    """
+    try:
+        if record.experiment == "vision":
+            return is_own(parse(VisionConfig, record.config), profile)
+        if record.experiment == "tail":
+            tail = parse(TailConfig, record.config)
+            return tail == TailConfig.of(tail.encoder_run) and is_own(tail.encoder_run, profile)
+        if record.experiment == "text":
+            return is_own_text(parse(TextConfig, record.config), profile)
+    except ConfigError:
+        pass  # of a version with other settings; its stamp tells
+    if record.experiment.startswith("check-"):
+        return record.config.get("profile") == profile
+    return record.labels.get("profile") == profile_stamp(profile)
+
+
+def collect(records: Iterable[Path], profile: str, *, keep: bool = False) -> Collected:
+    """Write ``paper/results/<profile>.csv`` from record files, and its records' lines beside it.
+
+    Args:
+        records: record files, for example :func:`records_of` the profile.
+        profile: names the table.
+        keep: keep the table's rows of records that lie elsewhere, such as a study made on another
+            machine; otherwise it is made anew. Checks that are there again replace their notebook's
+            old ones, whatever settings those had.
+
+    Returns:
+        What was written, and the files that were skipped because they are damaged.
+
+    Raises:
+        FileNotFoundError: if there is not one record; the table stays as it is.
+        RecordError: if all records are damaged, or the file of lines, as it was, is; the table
+            stays as it is.
+    """
+    done = Collected()
+    table: list[dict[str, Any]] = []
+    lines: dict[str, str] = {}
+    count = 0
+    for path in sorted(records):
+        try:
+            record = store.read(path)
+            table += rows(record)
+            lines[record.key] = record_lines.record_line(record)
+            count += 1
+        except (RecordError, OSError) as error:
+            done.skipped.append(str(error))
+    if not count and done.skipped:
+        raise RecordError(
+            f"no readable records of profile {profile!r} (the table is unchanged): "
+            + "; ".join(done.skipped)
+        )
+    if not count:
+        raise FileNotFoundError(
+            f"no records of profile {profile!r}; run its notebooks first (the table is unchanged)"
+        )
+    frame = pd.DataFrame(table, columns=list(COLUMNS))
+    if keep:
+        others = load_results(profile)
+        anew = frame["experiment"][frame["experiment"].str.startswith("check-")]
+        others = others[~others["key"].isin(frame["key"]) & ~others["experiment"].isin(anew)]
+        frame = pd.concat([others, frame]) if len(others) else frame
+    frame = frame.sort_values(
+        ["experiment", "dataset", "encoder", "loss", "seed", "key", "metric", "split", "replicate"],
+        kind="stable",
+        key=lambda column: pd.to_numeric(column) if column.name == "seed" else column,
+    )
+    target = paths.results() / f"{profile}.csv"
+    write_table(frame, target, lines)
+    done.written[target] = count
+    return done
+
+
+def write_table(frame: pd.DataFrame, target: Path, lines: Mapping[str, str]) -> None:
+    """Write a table and, beside it, what its records were made with.
+
+    Args:
+        frame: the table, with the column ``key``.
+        target: where it goes.
+        lines: of the records that are here, see :func:`.record_lines.write_lines`.
+
+    Raises:
+        RecordError: if the file of lines, as it was, is damaged; the table stays as it is.
+    """
+    with files.replacing(target) as aside:
+        frame.to_csv(aside, index=False, float_format=f"%.{DIGITS}g", lineterminator="\n")
+        # Within the block: if the lines cannot be written, the table is not replaced either.
+        record_lines.write_lines(target, lines, set(frame["key"]))
+
+
+def load_results(profile: str) -> pd.DataFrame:
+    """Read ``paper/results/<profile>.csv``; empty, with the right columns, if there is none yet."""
+    return load_table(paths.results() / f"{profile}.csv")
+
+
+def load_table(path: Path) -> pd.DataFrame:
+    """Read a table of :func:`write_table`; empty, with the right columns, if there is none."""
+    if not path.exists():
+        return pd.DataFrame(columns=list(COLUMNS))
+    text = ("experiment", "key", "dataset", "encoder", "loss", "metric", "split")
+    kinds = dict.fromkeys(text, "str") | {"seed": "Int64", "replicate": "int64"}
+    frame = pd.read_csv(path, dtype=kinds).fillna(dict.fromkeys(text, ""))
+    return frame.astype({"seed": "float64"})  # checks have none
+
+
+def load_reported() -> pd.DataFrame:
+    """The paper's own numbers, ``paper/reported/reported.csv``."""
+    return pd.read_csv(paths.reported() / "reported.csv", dtype={"table": str})

@@ -1,0 +1,356 @@
+"""What a study decides: a few contrasts named before its first run, one rule, four words.
+
+The rule, in full:
+
+1. *Model.* Each measure is fitted by :func:`~weince_lib.evaluation.fit_blocks`: a seed effect, a
+   setting effect, an error. All settings of the table are in it, each once.
+2. *Variance.* Bartlett's test asks whether the residuals of all settings have one variance. If it
+   does not reject at 10 %, every contrast has the error and the degrees of freedom of the model. If
+   it rejects, or there are too few seeds to ask, no contrast of that measure has: each gets the
+   paired t-interval of its own two settings. The column ``variance`` says which. The test is weak,
+   hence 10 %: of six settings with eight seeds, one with twice the deviation of the others is found
+   in 45 % of studies, and one with three times in 83 %. The probability of a false finding among
+   five contrasts is then 7 and 6 % instead of 5 (simulated).
+3. *Adjustment.* The primary contrasts of a measure are one family. Its intervals are Bonferroni's,
+   at 95 % for all together: with five contrasts each one is at 99 %. A multivariate t interval,
+   exact for correlated contrasts, would be 2 % shorter for five contrasts, six settings and eight
+   seeds; Holm's p-values would reject more but come without intervals. The size of the family is
+   the number of contrasts asked for, also where one of them turns out to be none.
+4. *Words*, from that one interval and the margin (0.97 points by default):
+
+   - *better*, or *worse*: the interval lies above, or below, 0. Where it also lies inside plus or
+     minus the margin, the difference is there and small: *better, by less than 0.97*.
+   - *equivalent within 0.97*: it holds 0 and lies inside plus or minus the margin. The usual test
+     of equivalence (TOST) would take a 90 % interval. This one is stricter, so that a single
+     interval is shown and every word follows from it.
+   - *undecided*: it holds 0 and reaches beyond the margin.
+
+   Where the model holds, all intervals of a measure hold their true differences together with a
+   probability of at least 95 %, so that of any wrong word is at most 5 %.
+
+With six settings and eight seeds a true difference of 1.8 residual standard deviations is seen with
+a probability of 80 %.
+
+The two primary measures are two families: both are always shown, and neither is chosen for its
+result. The secondary measures stand beside them by the same rule and decide nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ..evaluation import BlockModel, detectable_effect, fit_blocks, paired_image_error
+from ..evaluation.precision import POWER
+from ..runs.vision_metrics import STANDARDISED
+from .gain import seed_table
+from .grid import Study
+from .selection import choose
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A difference a - b between two methods of a study.
+
+    Attributes:
+        name: what is changed from b to a.
+        a: the method with it.
+        b: the method without.
+    """
+
+    name: str
+    a: str
+    b: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The numbers of the rule in the module's text.
+
+    Attributes:
+        level: of all contrasts of a measure together.
+        margin: differences below it, in percentage points, do not matter; 0.97 is the smallest gain
+            in linear accuracy that the paper reports (Table 2).
+        variance_level: of the test of a common variance; why 0.1, see there.
+    """
+
+    level: float = 0.05
+    margin: float = 0.97
+    variance_level: float = 0.10
+
+    def __post_init__(self) -> None:
+        for name in ("level", "variance_level"):
+            if not 0.0 < getattr(self, name) < 1.0:
+                raise ValueError(f"{name} must lie in (0, 1), got {getattr(self, name)}")
+        if not self.margin > 0.0:
+            raise ValueError(f"margin must be above 0, got {self.margin}")
+
+
+#: The rule as studies use it.
+RULE = Rule()
+#: The questions of the paper's comparison, one factor each. Tuned methods have the setting that
+#: validation chose, from grids of equal size, on seeds that are not those of the decision.
+PRIMARY_CONTRASTS: tuple[Contrast, ...] = (
+    Contrast("lower temperature", "infonce-tuned", "infonce-0.5"),
+    Contrast("blend, at the same temperature", "weince-0.5", "infonce-0.5"),
+    Contrast("blend, each tuned on validation", "weince-tuned", "infonce-tuned"),
+    Contrast("both further losses", "infonce+both", "infonce-0.5"),
+    Contrast("own λ, not shuffled", "weince-0.5", "weince-shuffled"),
+)
+#: What else the committed studies compare. These contrasts were chosen after the first results, so
+#: they are a second family: they point at what to try next and decide nothing.
+FURTHER_CONTRASTS: tuple[Contrast, ...] = (
+    Contrast("blend, at τ = 0.2", "weince-0.2", "infonce-0.2"),
+    Contrast("blend, at τ = 0.1", "weince-0.1", "infonce-0.1"),
+    Contrast("blend, steepness chosen on validation", "weince-steepness", "infonce-0.5"),
+    Contrast("blend of the release (β = 1)", "weince-release", "infonce-0.5"),
+    Contrast("calibrated blend", "weince-calibrated", "infonce-0.5"),
+    Contrast("blend, with both further losses", "weince+both", "infonce+both"),
+    Contrast("blend of the release, with both further losses", "released", "infonce+both"),
+    Contrast("own λ, not the mean", "weince-0.5", "weince-mean"),
+    Contrast("softmax over 50", "infonce+softmax50", "infonce-0.5"),
+    Contrast("Weibit over 50", "infonce+weibit50", "infonce-0.5"),
+    Contrast("blend at τ = 0.5, not a tuned temperature", "weince-0.5", "infonce-tuned"),
+    Contrast("both further losses, not a tuned temperature", "infonce+both", "infonce-tuned"),
+    Contrast("endpoint link, β = 1, not a tuned temperature", "weibit-1", "infonce-tuned"),
+    Contrast("endpoint link, β = 2, not a tuned temperature", "weibit-2", "infonce-tuned"),
+    Contrast("endpoint link, β = 4, not a tuned temperature", "weibit-4", "infonce-tuned"),
+    Contrast("endpoint link, Hill's β, not a tuned temperature", "weibit-hill", "infonce-tuned"),
+)
+#: The linear probe that converges, and the nearest neighbour, which nothing is trained for.
+PRIMARY_MEASURES = (STANDARDISED, "recall_at_1")
+#: The paper's probe and its kNN.
+SECONDARY_MEASURES = ("linear_accuracy", "knn_accuracy")
+
+#: Words of a contrast without a decision.
+SAME, NOT_RUN, ONE_SEED, NO_SPREAD = "same setting", "not run", "one seed", "no spread"
+NOT_FINISHED, UNDECIDED = "not finished", "undecided"
+#: Columns of :func:`decide`.
+COLUMNS = (
+    "contrast",
+    "a",
+    "b",
+    "mean_a",
+    "mean_b",
+    "difference",
+    "error",
+    "df",
+    "low",
+    "high",
+    "word",
+    "p",
+    "p_adjusted",
+    "low_alone",
+    "high_alone",
+    "seeds",
+    "detectable",
+    "variance",
+    "deviation",
+    "equal_variance_p",
+    "image_error",
+)
+
+
+def word(low: float, high: float, margin: float) -> str:
+    """The word that follows from an interval, see the module's text.
+
+    Args:
+        low: lower bound of the simultaneous interval.
+        high: its upper bound.
+        margin: of equivalence, in the same unit.
+
+    Returns:
+        ``better``, ``worse`` (either perhaps with ``, by less than <margin>``), ``equivalent
+        within <margin>`` or ``undecided``, which is also the word for NaN.
+    """
+    if math.isnan(low) or math.isnan(high):
+        return UNDECIDED
+    inside = -margin < low and high < margin
+    if low > 0.0 or high < 0.0:
+        direction = "better" if low > 0.0 else "worse"
+        return f"{direction}, by less than {margin:g}" if inside else direction
+    return f"equivalent within {margin:g}" if inside else UNDECIDED
+
+
+def decide(
+    table: pd.DataFrame,
+    contrasts: Sequence[Contrast] = PRIMARY_CONTRASTS,
+    *,
+    rule: Rule = RULE,
+    seeds: Collection[int] = (),
+    images: int = 0,
+) -> pd.DataFrame:
+    """Apply the rule to one measure.
+
+    Args:
+        table: one row a method and encoder seed, with columns ``method, seed, accuracy`` (in
+            percent), such as :func:`.gain.seed_table` makes. With a column ``setting``, methods of
+            the same setting count as one.
+        contrasts: the family.
+        rule: its numbers.
+        seeds: the seeds the study planned; a contrast that lacks one of them is ``not finished``,
+            since a word given before the end would be one of several chances. None: no plan.
+        images: of the test set, for ``image_error``; 0 leaves it open.
+
+    Returns:
+        One row a contrast, in order, with :data:`COLUMNS`:
+
+        - ``mean_a, mean_b``: means over the seeds both have; ``difference, error, df``: of the
+          model, or of the pair where ``variance`` is ``own``; in percentage points.
+        - ``low, high``: the simultaneous interval; ``word``: what follows from it. ``same setting``
+          where both methods are one setting: the difference is 0 and needs no test. ``not run``,
+          ``not finished``, ``one seed`` or ``no spread`` (all values equal) where there is no
+          interval to go by.
+        - ``p``: two-sided, unadjusted; ``p_adjusted``: times the number of contrasts, below the
+          level exactly where the interval excludes 0. ``low_alone, high_alone``: the interval at 95
+          % for this contrast alone.
+        - ``seeds``: that both have. ``detectable``: the true difference that would be seen with
+          a probability of 80 %, given this error and adjustment.
+        - ``deviation``: the model's residual standard deviation; ``equal_variance_p``: Bartlett's.
+        - ``image_error``: the most that the choice of test images can add to the standard error,
+          see :func:`~weince_lib.evaluation.paired_image_error`; not part of the interval.
+
+    Raises:
+        ValueError: for no contrasts, a value that is not finite, or two rows of one method and
+            seed.
+    """
+    if not contrasts:
+        raise ValueError("no contrasts to decide")
+    repeated = table[table.duplicated(["method", "seed"])]
+    if len(repeated):
+        first = repeated.iloc[0]
+        raise ValueError(
+            f"method {first['method']!r}, seed {first['seed']}: two rows; average replicates first"
+        )
+    label = {str(m): str(m) for m in table["method"]}
+    if "setting" in table:
+        label |= {str(m): str(s) for m, s in zip(table["method"], table["setting"], strict=True)}
+    values: dict[str, dict[int, float]] = {}
+    for method, own in table.groupby("method", sort=False):
+        setting = values.setdefault(label[str(method)], {})
+        setting |= {int(s): float(v) for s, v in zip(own["seed"], own["accuracy"], strict=True)}
+    model = fit_blocks(values) if values else None
+    rows = [
+        _row(c, model, label, len(contrasts), rule, frozenset(seeds), images) for c in contrasts
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def decide_study(
+    study: Study,
+    frame: pd.DataFrame,
+    contrasts: Sequence[Contrast] = PRIMARY_CONTRASTS,
+    *,
+    rule: Rule = RULE,
+    images: int = 0,
+    primary: Sequence[str] = PRIMARY_MEASURES,
+    secondary: Sequence[str] = SECONDARY_MEASURES,
+) -> pd.DataFrame:
+    """Apply the rule to every measure of a study that its rows have.
+
+    Args:
+        study: gives methods and seeds. A method with a choice of settings stands at the one that
+            validation chooses by the first primary measure, the same for all measures, see
+            :func:`tuned`.
+        frame: its rows, see :func:`.selection.study_frame`.
+        contrasts: the family, the same for every measure.
+        rule: its numbers.
+        images: of the test set; 0 leaves ``image_error`` open.
+        primary: measures that decide.
+        secondary: measures that stand beside them.
+
+    Returns:
+        The rows of :func:`decide` for each measure, after two columns more: ``metric``, and
+        ``role``, ``primary`` or ``secondary``.
+    """
+    parts = []
+    chosen = tuned(study, frame, primary[0])
+    for role, metrics in (("primary", primary), ("secondary", secondary)):
+        for metric in metrics:
+            table = seed_table(study, frame, metric, chosen)
+            if table.empty:
+                continue
+            found = decide(table, contrasts, rule=rule, seeds=study.seeds, images=images)
+            found.insert(0, "role", role)
+            found.insert(0, "metric", metric)
+            parts.append(found)
+    columns = ["metric", "role", *COLUMNS]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def tuned(study: Study, frame: pd.DataFrame, metric: str = STANDARDISED) -> dict[str, str]:
+    """The setting that validation chooses for each method that has several, by one metric."""
+    found = {}
+    for method, settings in study.methods.items():
+        labels = [s.label for s in settings]
+        chosen = choose(frame, labels, metric) if len(labels) > 1 else None
+        if chosen is not None:
+            found[method] = chosen.setting
+    return found
+
+
+def as_text(row: Mapping[Any, Any]) -> str:
+    """A contrast in one line, such as ``lower temperature: +0.98 [+0.21, +1.75], better``."""
+    return f"{row['contrast']}: {finding(row)}"
+
+
+def finding(row: Mapping[Any, Any]) -> str:
+    """The same without the contrast's name: ``+0.98 [+0.21, +1.75], better``.
+
+    An end that would be rounded to 0, and so show no side, has as many digits as it takes.
+    """
+    if pd.isna(row["low"]):
+        return str(row["word"])
+    digits = 2
+    while digits < 6 and any(abs(row[end]) < 0.5 * 10.0**-digits for end in ("low", "high")):
+        digits += 1
+    values = (f"{row[name]:+.{digits}f}" for name in ("difference", "low", "high"))
+    return "{} [{}, {}], {}".format(*values, row["word"])
+
+
+def _row(
+    contrast: Contrast,
+    model: BlockModel | None,
+    label: Mapping[str, str],
+    tests: int,
+    rule: Rule,
+    planned: frozenset[int],
+    images: int,
+) -> dict[str, Any]:
+    """One contrast's row; columns that do not apply are left out, which makes them NaN."""
+    row: dict[str, Any] = {"contrast": contrast.name, "a": contrast.a, "b": contrast.b, "seeds": 0}
+    row["variance"] = ""
+    a, b = label.get(contrast.a), label.get(contrast.b)
+    if model is None or a is None or b is None:
+        return row | {"word": NOT_RUN}
+    shared = model.values[a].keys() & model.values[b].keys()
+    if not shared:
+        return row | {"word": NOT_RUN}
+    row["seeds"] = len(shared)
+    for side, name in (("mean_a", a), ("mean_b", b)):
+        row[side] = sum(model.values[name][s] for s in shared) / len(shared)
+    row |= {"deviation": model.deviation, "equal_variance_p": model.equal_variance_p}
+    if a == b:
+        return row | {"difference": 0.0, "word": SAME}
+    common = model.equal_variance_p >= rule.variance_level  # False for NaN
+    found = model.contrast(a, b) if common else model.paired(a, b)
+    row |= {"variance": "common" if common else "own", "difference": found.mean}
+    row |= {"error": found.error, "df": found.df}
+    if images:
+        row["image_error"] = paired_image_error(row["mean_a"], row["mean_b"], images)[1]
+    if found.df < 1:
+        return row | {"word": ONE_SEED}
+    if not found.error > 0.0:
+        return row | {"word": NO_SPREAD}
+    low, high = found.interval(rule.level, tests)
+    row |= {"low": low, "high": high, "word": word(low, high, rule.margin)}
+    row["low_alone"], row["high_alone"] = found.interval(rule.level)
+    row |= {"p": found.p_value(), "p_adjusted": found.p_value(tests)}
+    row["detectable"] = detectable_effect(
+        found.error, found.df, tests=tests, level=rule.level, power=POWER
+    )
+    return row if planned <= shared else row | {"word": NOT_FINISHED}

@@ -1,0 +1,360 @@
+"""Floors and a ceiling for a study's encoders, by the evaluation that the encoders get.
+
+    python -m weince_lib.studies.floors STUDY [--kind KIND ...] [--device DEVICE]
+
+An accuracy of an encoder means little beside those of other encoders alone. Four numbers stand
+beside it here, from the same images, splits, probes and neighbours:
+
+- *raw pixels*, and for the neighbours also pixels less their mean over the labelled training
+  images: an encoder that is no better has learned nothing that a cosine of pixels does not know;
+- an *untrained encoder* of the study's shape, with its initial weights and batch statistics, from
+  each of the study's seeds;
+- a *supervised encoder* of the same shape, steps, batches, optimiser and augmentation, trained with
+  labels on one view of each image, from each seed: a ceiling for this shape and budget, though no
+  strict one.
+
+Each is a record in the store, made once and found again by every study on the same images. The
+table of all is ``paper/results/studies/floors.csv``. The command continues where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from .. import errors, files
+from ..evaluation import mean_within, t_interval
+from ..records import record_lines, store
+from ..records.store import Metric, Record
+from ..runs.config import ConfigError, VisionConfig
+from ..runs.fastest import step_form
+from ..runs.vision import CHECKPOINT, build_model, files_now, labelled_images, load_images
+from ..runs.vision_metrics import check_evaluable, evaluate, evaluate_features
+from ..vision import (
+    ImageSet,
+    TrainingInterrupted,
+    TrainingSettings,
+    augmentation,
+    to_unit_range,
+    train_supervised,
+)
+from ..vision.stopping import sigterm_interrupts
+from . import collect, sweep
+from .grid import Study, study
+
+EXPERIMENT = "floor"
+#: The table's name among those of studies.
+TABLE = "floors"
+#: Kinds in the order of tables, and what these call them.
+KINDS = {
+    "pixels": "raw pixels",
+    "pixels-centred": "raw pixels, centred",
+    "untrained": "untrained encoder",
+    "supervised": "supervised encoder",
+}
+#: Settings of a run that each kind depends on, on top of those before it.
+_DATA = ("dataset", "train_limit", "image_size", "probe_epochs", "probe_seeds", "split_seeds")
+_SHAPE = (*_DATA, "encoder", "width", "seed")
+_BUDGET = (*_SHAPE, "epochs", "batch_size", "learning_rate", "weight_decay", "precision")
+_DEPENDS = {"pixels": _DATA, "pixels-centred": _DATA, "untrained": _SHAPE, "supervised": _BUDGET}
+
+
+@dataclass(frozen=True)
+class Floor:
+    """One number to stand beside a study's encoders.
+
+    Attributes:
+        kind: of :data:`KINDS`.
+        run: a run of the study, whose loss does not matter.
+    """
+
+    kind: str
+    run: VisionConfig
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What the result depends on, as JSON values."""
+        every = self.run.canonical()
+        return {"kind": self.kind} | {name: every[name] for name in _DEPENDS[self.kind]}
+
+    @property
+    def key(self) -> str:
+        """Of its record."""
+        return store.content_key(EXPERIMENT, self.config)
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """How tables name it; pixels have no encoder and no seed."""
+        shaped = "seed" in _DEPENDS[self.kind]
+        return {
+            "profile": "",
+            "dataset": self.run.dataset,
+            "encoder": self.run.encoder if shaped else "",
+            "loss": self.kind,
+            "temperature": "",
+            "seed": self.run.seed if shaped else 0,
+        }
+
+
+def floors_of(chosen: Study, kinds: Iterable[str] = tuple(KINDS)) -> list[Floor]:
+    """A study's floors: of pixels one each, of encoders one a seed.
+
+    Raises:
+        ConfigError: for a study of sentences, or an unknown kind.
+    """
+    kinds = list(kinds)
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ConfigError(f"unknown kind {kind!r} of floor; known: {', '.join(KINDS)}")
+    setting = chosen.all_settings()[0]
+    runs = [chosen.config(setting, seed) for seed in chosen.seeds]
+    found: dict[str, Floor] = {}
+    for kind in kinds:
+        for run in runs:
+            if not isinstance(run, VisionConfig):
+                raise ConfigError(f"study {chosen.name} is of sentences; floors are for images")
+            floor = Floor(kind, run)
+            found.setdefault(floor.key, floor)
+    return list(found.values())
+
+
+def make(
+    floor: Floor,
+    *,
+    device: torch.device | str | None = None,
+    sets: tuple[ImageSet, ImageSet] | None = None,
+) -> Record:
+    """Compute a floor, or return the record that is there.
+
+    A supervised training that was stopped continues after its last finished epoch. It takes the
+    epochs of contrastive training, over the labelled images (of STL-10 fewer than contrastive
+    training has, and so fewer steps).
+
+    Args:
+        floor: which.
+        device: where to compute; a CUDA device if there is one, else the CPU.
+        sets: labelled training images and test images in memory already; loaded by default.
+
+    Raises:
+        StaleRecordError: if the record that is there was made from other images.
+    """
+    config = floor.config
+    done = _found(floor)
+    if done is not None:
+        return done
+    path = store.record_path(EXPERIMENT, config)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with files.locked(path.parent / ".lock"):
+        done = _found(floor)
+        if done is not None:
+            return done
+        started = time.time()
+        labelled, test = sets or (labelled_images(floor.run), load_images(floor.run, "test"))
+        check_evaluable(labelled, floor.run)
+        metrics, history = _measure(floor, labelled, test, path.parent, device)
+        return store.save(
+            EXPERIMENT,
+            config,
+            metrics,
+            labels=floor.labels,
+            started=started,
+            details={
+                "data": {"labelled": labelled.content_hash(), "test": test.content_hash()}
+                | files_now(floor.run),
+                "history": history,
+            },
+        )
+
+
+def _found(floor: Floor) -> Record | None:
+    """A floor's record, if its images are what the data set's name stands for now."""
+    done = store.find(EXPERIMENT, floor.config)
+    if done is not None:
+        store.compare_data(done, files_now(floor.run), floor.run.dataset)
+    return done
+
+
+def pixel_metrics(
+    labelled: ImageSet, test: ImageSet, config: VisionConfig, *, centred: bool = False
+) -> list[Metric]:
+    """Metrics of pixels in [0, 1] as features, by :func:`.vision_metrics.evaluate_features`.
+
+    Args:
+        labelled: training images.
+        test: test images.
+        config: gives the seeds of splits and probes.
+        centred: subtract each pixel's mean over the training images; then neighbours alone are
+            measured, as a probe has an offset of its own.
+    """
+    bank, queries = _pixels(labelled), _pixels(test)
+    if centred:
+        mean = bank.mean(dim=0)
+        bank, queries = bank - mean, queries - mean
+    return evaluate_features(
+        bank, labelled.labels, queries, test.labels, config, probes=not centred
+    )
+
+
+def _pixels(images: ImageSet) -> Tensor:
+    return to_unit_range(images.images).flatten(1)
+
+
+def _measure(
+    floor: Floor,
+    labelled: ImageSet,
+    test: ImageSet,
+    folder: Path,
+    device: torch.device | str | None,
+) -> tuple[list[Metric], list[dict[str, float]]]:
+    """A floor's metrics, and the history of its training if it has one."""
+    run = floor.run
+    if floor.kind.startswith("pixels"):
+        return pixel_metrics(labelled, test, run, centred=floor.kind == "pixels-centred"), []
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    model = build_model(run, labelled).to(device)
+    history: list[dict[str, float]] = []
+    if floor.kind == "supervised":
+        form = step_form(run, labelled.images, torch.device(device), folder)
+        history = train_supervised(
+            model.encoder,
+            labelled.images,
+            labelled.labels,
+            augmentation(run.dataset),
+            TrainingSettings(
+                epochs=run.epochs,
+                batch_size=run.batch_size,
+                learning_rate=run.learning_rate,
+                weight_decay=run.weight_decay,
+                seed=run.seed,
+                precision=form.precision,
+            ),
+            checkpoint=folder / CHECKPOINT,
+            fingerprint=floor.config | {"data": labelled.content_hash()},
+            device=device,
+            execution=form.apply(sweep.execution(run)),
+        )
+    return evaluate(model.eval(), labelled, test, run), history
+
+
+def collect_floors(records: Sequence[Record]) -> Path:
+    """Put records into the table of floors, beside the rows that it has of others.
+
+    Returns:
+        The table.
+
+    Raises:
+        RecordError: if the table's file of lines is damaged; the table stays as it is.
+    """
+    found = [row for record in records for row in sweep.rows(record, KINDS[record.config["kind"]])]
+    before = sweep.load_study(TABLE)
+    before = before[~before["key"].isin([record.key for record in records])]
+    new = pd.DataFrame(found, columns=list(sweep.COLUMNS))
+    frame = pd.concat([part for part in (before, new) if len(part)] or [new])
+    frame = frame.sort_values(
+        ["dataset", "setting", "seed", "key", "metric", "split", "replicate"], kind="stable"
+    )
+    target = sweep.table_path(TABLE)
+    collect.write_table(frame, target, {r.key: record_lines.record_line(r) for r in records})
+    return target
+
+
+def make_all(
+    chosen: Study, kinds: Iterable[str] = tuple(KINDS), device: str | None = None
+) -> list[Floor]:
+    """Compute a study's floors that neither store nor table have, and put them into the table.
+
+    Args:
+        chosen: the study.
+        kinds: of :data:`KINDS`.
+        device: see :func:`make`.
+
+    Returns:
+        All of the study's floors of these kinds.
+    """
+    floors = floors_of(chosen, kinds)
+    known = set(sweep.load_study(TABLE)["key"])
+    sets: tuple[ImageSet, ImageSet] | None = None
+    for floor in floors:
+        if floor.key in known:
+            continue
+        if sets is None and store.find(EXPERIMENT, floor.config) is None:
+            sets = labelled_images(floor.run), load_images(floor.run, "test")
+        record = make(floor, device=device, sets=sets)
+        collect_floors([record])
+        sys.stderr.write(f"{KINDS[floor.kind]}, seed {floor.labels['seed']}: {floor.key}\n")
+    return floors
+
+
+def floor_table(chosen: Study, metrics: Iterable[str], split: str = "test") -> pd.DataFrame:
+    """A study's floors as far as the table of floors has them.
+
+    Args:
+        chosen: the study.
+        metrics: in the order of the rows.
+        split: ``"test"`` or ``"validation"``.
+
+    Returns:
+        One row a metric and kind: ``metric, kind, floor`` (its name), ``value, low, high, seeds``,
+        in percent. Replicates are averaged within a seed and the 95 % t-interval is over seeds;
+        pixels have neither interval nor seeds (0).
+    """
+    columns = ["metric", "kind", "floor", "value", "low", "high", "seeds"]
+    frame = sweep.load_study(TABLE)
+    if frame.empty or chosen.experiment != "vision":
+        return pd.DataFrame(columns=columns)
+    keys = {floor.key: floor.kind for floor in floors_of(chosen)}
+    frame = frame[frame["key"].isin(keys) & (frame["split"] == split)]
+    frame = frame.assign(kind=frame["key"].map(keys))
+    rows = []
+    for metric in metrics:
+        for kind, name in KINDS.items():
+            own = frame[(frame["metric"] == metric) & (frame["kind"] == kind)]
+            if own.empty:
+                continue
+            by_seed = {int(str(s)): g["value"].tolist() for s, g in own.groupby("seed")}
+            i = t_interval(list(mean_within(by_seed).values()))
+            seeds = 0 if kind.startswith("pixels") else i.n
+            numbers = {"value": i.mean, "low": i.low, "high": i.high, "seeds": seeds}
+            rows.append({"metric": metric, "kind": kind, "floor": name} | numbers)
+    return pd.DataFrame(rows, columns=columns)
+
+
+def main(words: list[str] | None = None) -> int:
+    """The command; errors that say what is wrong are one line, as is a stop."""
+    parser = argparse.ArgumentParser(
+        prog="python -m weince_lib.studies.floors",
+        description="Compute raw pixels, untrained and supervised encoders for a study's tables.",
+    )
+    parser.add_argument("study", help="its name, as in `weince plan`")
+    parser.add_argument("--kind", nargs="+", choices=list(KINDS), default=list(KINDS))
+    parser.add_argument("--device", help="default: CUDA if there is one, else the CPU")
+    given = parser.parse_args(words)
+    try:
+        chosen = study(given.study)
+        with sigterm_interrupts():  # as a scheduler's limit sends it
+            make_all(chosen, given.kind, given.device)
+        table = floor_table(chosen, ["standardised_linear_accuracy", "recall_at_1", "knn_accuracy"])
+        for metric, own in table.groupby("metric", sort=False):
+            sys.stdout.write(f"{metric}\n")
+            for row in own.itertuples():
+                sys.stdout.write(f"  {row.floor:20} {row.value:6.2f}\n")
+    except errors.SHOWN as error:
+        sys.stderr.write(f"Error: {errors.one_line(error)}\n")
+        return 1
+    except (TrainingInterrupted, KeyboardInterrupt) as stopped:
+        sys.stderr.write(f"{str(stopped) or 'stopped; run again to continue'}\n")
+        return sweep.STOPPED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

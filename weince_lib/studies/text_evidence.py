@@ -1,0 +1,234 @@
+"""The tail of a sentence encoder along its training, as records: POT and link selection.
+
+The claim that the correction is not specific to images is tested here where it is made: on a
+sentence encoder, at the start, in the middle and at the end of training.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..diagnostics.link_selection import select_link
+from ..evaluation import Interval
+from ..evt import fit_gpd, fit_known_endpoint
+from ..losses import PRESETS
+from ..records import store
+from ..records.store import Metric, Record
+from ..runs.config import Positive
+from ..runs.text import build_text_model, load_text, models_along_text, text_labels
+from ..runs.text_config import TextConfig, text_config
+from ..runs.text_data import check_current_text
+from ..text.banks import DropoutBank, dropout_bank
+from .study_types import Run
+
+EXPERIMENT = "text-evidence"
+#: Share of training done at each stage.
+STAGES = {"start": 0.0, "middle": 0.5, "end": 1.0}
+#: Thresholds of the peaks; 0.99 is the paper's.
+QUANTILES = (0.95, 0.98, 0.99)
+
+
+class TextEvidenceConfig(BaseModel):
+    """What is measured on which encoder.
+
+    Attributes:
+        run: the run whose weights are frozen.
+        stage: ``"start"``, ``"middle"`` or ``"end"`` of its training.
+        batches: 32 in the paper.
+        batch_size: sentences per batch; 256 in the paper.
+        seed: of the bank.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    run: TextConfig
+    stage: Literal["start", "middle", "end"]
+    batches: Annotated[int, Field(ge=4)] = 32
+    batch_size: Annotated[int, Field(ge=8)] = 256
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    def canonical(self) -> dict[str, Any]:
+        """JSON values for the record's key."""
+        return self.model_dump(mode="json") | {"run": self.run.canonical()}
+
+
+def ready_made(batches: Positive = 16) -> TextEvidenceConfig:
+    """all-MiniLM-L6-v2 as it comes, with its own dropout and mean pooling, on WordNet's glosses."""
+    run = text_config("cpu", encoder="transformer", pooling="mean", token_dropout=0.0)
+    run = run.model_copy(update={"loss": "infonce", "tail": None})
+    return TextEvidenceConfig(run=run, stage="start", batches=batches)
+
+
+def run_text_evidence(
+    run: TextConfig,
+    *,
+    profile: str,
+    stages: tuple[str, ...] = tuple(STAGES),
+    device: torch.device | str = "cpu",
+    **settings: Any,
+) -> list[Record]:
+    """Measure an encoder at stages of its training, or return the records that are there.
+
+    Args:
+        run: which has been made with :func:`.text.run_text`; for the start alone it need not.
+        profile: decides which table the records are collected into.
+        stages: names in :data:`STAGES`.
+        device: where to embed, and to train again if the weights of the middle are gone.
+        settings: further fields of :class:`TextEvidenceConfig`.
+
+    Returns:
+        One record a stage. Metrics: ``stage``; ``gpd_shape_q99`` and ``known_endpoint_shape_q99``
+        (and for 0.95 and 0.98) with their intervals; ``rho_median`` and ``beta_hill_median`` over
+        anchors; ``mean_lambda_<preset>``; ``lambda_hat``, ``held_out_gain`` and ``p_t`` of link
+        selection.
+
+    Raises:
+        FileNotFoundError: if weights are needed and the run has not been finished.
+    """
+    configs = [TextEvidenceConfig(run=run, stage=s, **settings) for s in stages]  # type: ignore[arg-type]
+    found = [store.find(EXPERIMENT, config.canonical()) for config in configs]
+    if all(found):
+        return [check_current_text(record, run) for record in found if record]
+    data = load_text(run)
+    if trained := store.find("text", run.canonical()):
+        check_current_text(trained, run)
+    if set(stages) == {"start"}:
+        models = {"start": build_text_model(run, data).to(device)}
+    else:
+        models = models_along_text(run, data, device)
+    records = []
+    for config in configs:
+        started = time.time()
+        bank = dropout_bank(
+            models[config.stage],
+            data.corpus,
+            batches=config.batches,
+            batch_size=config.batch_size,
+            seed=config.seed,
+        )
+        metrics, details = measure_evidence(bank, seed=config.seed)
+        records.append(
+            store.save(
+                EXPERIMENT,
+                config.canonical(),
+                [Metric("stage", STAGES[config.stage]), *metrics],
+                labels=text_labels(run, profile),
+                started=started,
+                details=details
+                | {
+                    "stage": config.stage,
+                    "weights": data.weights,
+                    "data": {"corpus": data.corpus_hash},
+                },
+            )
+        )
+    return records
+
+
+def measure_evidence(bank: DropoutBank, *, seed: int = 0) -> tuple[list[Metric], dict[str, Any]]:
+    """Peaks over threshold, tail evidence and link selection of a bank.
+
+    Link selection is left out where every positive is first. A shape without maximum-likelihood
+    estimate and a blend that is not finite are left out, too; the details say so.
+    """
+    values = bank.negatives()
+    metrics: list[Metric] = []
+    notes: dict[str, Any] = {}
+    for quantile in QUANTILES:
+        name = f"q{100 * quantile:g}"
+        known = fit_known_endpoint(values, quantile=quantile)
+        metrics.append(
+            Metric(
+                f"known_endpoint_shape_{name}",
+                known.shape,
+                low=known.shape_low,
+                high=known.shape_high,
+            )
+        )
+        fit = fit_gpd(values, quantile=quantile)
+        notes[name] = {"regime": fit.regime, "threshold": known.threshold, "note": fit.note}
+        if fit.regime != "unbounded":
+            metrics.append(
+                Metric(f"gpd_shape_{name}", fit.shape, low=fit.shape_low, high=fit.shape_high)
+            )
+    for name, settings in PRESETS.items():
+        evidence = bank.evidence(settings)
+        metrics.append(Metric(f"mean_lambda_{name}", float(evidence.lam.mean())))
+        if name == "calibrated":
+            metrics.append(Metric("rho_median", float(evidence.rho.median())))
+            metrics.append(Metric("beta_hill_median", float(evidence.beta.median())))
+    choices = bank.choices()
+    right = float(np.mean(choices.scores[..., 0] >= choices.scores[..., 1:].max(-1)))
+    metrics.append(Metric("positive_first", 100 * right))
+    try:
+        selection = select_link(choices, seed=seed)
+    except ValueError as error:
+        # Where every positive is first, no choice tells one link from another.
+        return metrics, {"peaks": notes, "link": str(error), "pairs": int(values.size)}
+    metrics += [
+        Metric("lambda_hat", selection.h1.value, low=selection.h1.low, high=selection.h1.high),
+        _interval("held_out_gain", selection.gain.interval),
+        Metric("p_t", selection.gain.p_t),
+        Metric("temperature_softmax", selection.h0.temperature),
+    ]
+    kept = [m for m in metrics if math.isfinite(m.value)]
+    gone = [m.name for m in metrics if not math.isfinite(m.value)]
+    return kept, {"peaks": notes, "link": "", "not_finite": gone, "pairs": int(values.size)}
+
+
+def study_evidence(
+    runs: list[Run], *, profile: str, device: torch.device | str = "cpu", **settings: Any
+) -> tuple[list[Record], list[Run]]:
+    """Measure the finished runs among some of a study, and the ready-made encoder.
+
+    Args:
+        runs: see :func:`.sweep.evidence_runs`.
+        profile: of the study.
+        device: see :func:`run_text_evidence`.
+        settings: further fields of :class:`TextEvidenceConfig` for the runs.
+
+    Returns:
+        The records, those that were there among them, and the runs that are not finished.
+    """
+    records, missing = [], []
+    for run in runs:
+        assert isinstance(run.config, TextConfig)
+        if store.find("text", run.config.canonical()) is None:
+            missing.append(run)
+            continue
+        records += run_text_evidence(run.config, profile=profile, device=device, **settings)
+    public = ready_made()
+    records += run_text_evidence(
+        public.run, profile=profile, stages=(public.stage,), device=device, batches=public.batches
+    )
+    return records, missing
+
+
+def evidence_of(run_settings: dict[str, str]) -> list[tuple[Record, str]]:
+    """Finished evidence records of a study's runs and of ready-made encoders.
+
+    Args:
+        run_settings: label of the setting by key of the run.
+
+    Returns:
+        Each record with its setting, ``"ready-made"`` for an encoder that was not trained.
+    """
+    found = []
+    for path in sorted((store.paths.runs() / EXPERIMENT).glob("*/record.json")):
+        record = store.read(path)
+        run = record.config["run"]
+        setting = run_settings.get(store.content_key("text", run))
+        if record.key == store.content_key(EXPERIMENT, ready_made().canonical()):
+            setting = "ready-made"
+        if setting is not None:
+            found.append((record, setting))
+    return found
+
+
+def _interval(name: str, interval: Interval) -> Metric:
+    return Metric(name, interval.mean, low=interval.low, high=interval.high)
