@@ -312,6 +312,7 @@ favourite = pd.DataFrame(favourite, index=weights_table.index)
 favourite_gap = float(favourite["wins"].iloc[-1] - favourite["tail weight"].iloc[-1])
 favourite.round(4)
 
+
 # %% [markdown]
 # The favourite wins half of the time; its tail weight says less, and more candidates do not help. The theorem is
 # about many candidates of comparable standing. The *links* do not need it where the noise is max-stable.
@@ -377,6 +378,7 @@ scale_table = pd.DataFrame(
 )
 regular = scale_table.iloc[-1, :3].max()
 scale_table.round(5)
+
 
 # %% [markdown]
 # The first three agree with $1 - s$ in the limit. The last two do not: what the remark needs is a slope that is neither
@@ -481,6 +483,7 @@ crowd = np.array([0.9, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.01, 0.005, 0.002, 
 figure = plots.spread_near_cap(crowd)
 plots.save_figure(figure, "figure_2_coordinate")
 plt.show()
+
 
 # %% [markdown]
 # *Above, cosines: the best candidates are one dot. Below, the shortfall coordinate keeps them apart: each factor in the
@@ -594,6 +597,7 @@ critics = {
 ratio_gaps = {name: float(np.ptp(h - formula)) for name, (h, formula) in critics.items()}
 pd.Series(ratio_gaps, name="largest departure from the formula (nats)").round(3).to_frame()
 
+
 # %% [markdown]
 # ## Answer
 #
@@ -608,7 +612,6 @@ pd.Series(ratio_gaps, name="largest departure from the formula (nats)").round(3)
 # | law of the noise (Table 1) | noise is a factor of the shortfall | shape of the noise |
 # | density ratio | positives follow a power law of the shortfall | negatives' index minus positives' |
 
-
 # %% [markdown]
 # **What it rests on.** The links are exact for max-stable noise (quadrature, to rounding). For other noise they are limits. The distance
 # falls like $1/n$, like $1/\sqrt n$, or, for normal noise, only like $1/\log n$, so in a batch of some hundred
@@ -618,6 +621,8 @@ pd.Series(ratio_gaps, name="largest departure from the formula (nats)").round(3)
 # view describes a trained encoder. [08_tail_evidence](08_tail_evidence.ipynb) measures the tail of the scores,
 # [09_link_selection](09_link_selection.ipynb) fits links to winners, and [12_what_drives_the_gain](12_what_drives_the_gain.ipynb)
 # asks what helps in training.
+
+
 # %%
 def exactly(value, low=None):
     """A computed number as an interval: from its proven lower bound to itself."""
@@ -664,7 +669,7 @@ record = record_checks(
     settings={"seed": seed, "alpha": alpha, "beta": beta, "scale": scale},
 )
 
-# %% tags=["checks", "hide-input"] jupyter={"source_hidden": true}
+# %% tags=["checks", "hide-input"]
 # Checks of the values that the text states, at the parameters that it states them for.
 if (alpha, beta, scale) == (2.0, 2.0, 0.2):
     assert additive_spread < 1e-12 and max(link_gap.values()) < 1e-10

@@ -286,7 +286,9 @@ plt.show()
 
 # %% [markdown]
 # *WEINCE is drawn at $\lambda = 0.5$, "weibit" at $\lambda = 1$. The endpoint coordinate concentrates probability and push
-# on the candidates nearest the cap.* Its slope is $\hat\beta/\delta$ and the softmax's is $1/\tau$, so **the endpoint
+# on the candidates nearest the cap.*
+#
+# Its slope is $\hat\beta/\delta$ and the softmax's is $1/\tau$, so **the endpoint
 # coordinate is the steeper one only for shortfalls below $\delta = \hat\beta\tau$.** Farther out it is flatter, and softer than InfoNCE.
 #
 # ## Can the evidence say no?
@@ -593,7 +595,7 @@ record = record_checks(
     settings={"seed": seed, "pairs": pairs, "temperature": temperature},
 )
 
-# %% tags=["checks", "hide-input"] jupyter={"source_hidden": true}
+# %% tags=["checks", "hide-input"]
 # Checks of the values that the text states.
 ours = at_default[at_default.gate == "calibrated"]
 assert beta_gap < 1e-4 and aic_gap < 0.05 and lambda_gap < 1e-3 and loss_gap < 1e-5
