@@ -3,7 +3,8 @@
 
 # %% [markdown] tags=["header"]
 # **Paper:** the whole paper \
-# **Time:** `quick` seconds (one core)
+# **Time:** `quick` seconds (one core) \
+# **Library:** [publish](../weince_lib/publish/__init__.py), [studies](../weince_lib/studies/__init__.py)
 #
 # [01 · InfoNCE is the likelihood of a choice →](01_plackett_luce.ipynb)
 
