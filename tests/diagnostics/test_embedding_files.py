@@ -11,8 +11,13 @@ import safetensors.torch
 import torch
 
 from weince_lib.diagnostics import ReadSettings, load_embeddings, load_labels, load_pairs
-from weince_lib.diagnostics.embedding_checks import check_labels, check_rows, code_labels
-from weince_lib.diagnostics.embeddings import read_embeddings, read_labels, read_pairs
+from weince_lib.diagnostics.embeddings import (
+    check_rows,
+    code_labels,
+    read_embeddings,
+    read_labels,
+    read_pairs,
+)
 
 Z = np.random.default_rng(0).standard_normal((60, 4))
 
@@ -195,25 +200,25 @@ def test_one_line_more_than_rows_is_no_header_by_itself(tmp_path):
 def test_a_missing_label_is_an_error_unless_it_is_a_class_of_its_own(missing):
     labels = ["a", "b", missing, "a", missing]
     with pytest.raises(ValueError, match="row 2 has no label"):
-        check_labels(labels, 5)
+        code_labels(labels, 5)
     codes, count = code_labels(labels, 5, "alone")
     assert codes.tolist() == [0, 1, 2, 0, 3] and count == 2
 
 
 def test_minus_one_is_no_label_unless_the_only_other_is_one():
     with pytest.raises(ValueError, match=r"row 1 has no label \(-1\).*as in scikit-learn"):
-        check_labels(np.array([0, -1, 2, -1]), 4)
-    assert check_labels(np.array([1, -1, 1, -1]), 4).tolist() == [0, 1, 0, 1]
-    assert check_labels(torch.tensor([1.0, -1.0, 1.0]), 3).tolist() == [0, 1, 0]
+        code_labels(np.array([0, -1, 2, -1]), 4)
+    assert code_labels(np.array([1, -1, 1, -1]), 4)[0].tolist() == [0, 1, 0, 1]
+    assert code_labels(torch.tensor([1.0, -1.0, 1.0]), 3)[0].tolist() == [0, 1, 0]
 
 
 def test_numbers_and_text_are_not_merged():
     with pytest.raises(ValueError, match="row 1 is 1"):
-        check_labels(["1", 1, "2"], 3)
+        code_labels(["1", 1, "2"], 3)
     with pytest.raises(ValueError, match="got a list"):
-        check_labels([[1, 2], [3, 4]], 2)
-    assert check_labels([torch.tensor(3), torch.tensor(3), 4], 3).tolist() == [0, 0, 1]
-    assert check_labels(np.array([b"a", b"b"]), 2).tolist() == [0, 1]
+        code_labels([[1, 2], [3, 4]], 2)
+    assert code_labels([torch.tensor(3), torch.tensor(3), 4], 3)[0].tolist() == [0, 0, 1]
+    assert code_labels(np.array([b"a", b"b"]), 2)[0].tolist() == [0, 1]
 
 
 def test_labels_in_columns(tmp_path):

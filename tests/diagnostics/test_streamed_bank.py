@@ -1,11 +1,15 @@
 """Streamed banks against all pairs at once, in float64."""
 
+import importlib
+
 import numpy as np
 import pytest
 import torch
 
-from weince_lib.diagnostics import pair_stream as module
-from weince_lib.diagnostics.streamed_bank import BankSettings, streamed_bank
+from weince_lib.diagnostics import BankSettings, streamed_bank
+
+# The function of the same name hides the module.
+module = importlib.import_module("weince_lib.diagnostics.streamed_bank")
 
 
 def clustered(rows: int, seed: int = 0) -> np.ndarray:
@@ -94,7 +98,7 @@ def test_a_cut_run_goes_on_and_a_finished_one_is_read(tmp_path, monkeypatch):
     settings = BankSettings(quantile=0.95)
     whole = streamed_bank(z, settings=settings)
     done = []
-    block = module.PairStream._block
+    block = module._PairStream._block
 
     def cut(self, span, *rest):
         if len(done) == 2:
@@ -102,7 +106,7 @@ def test_a_cut_run_goes_on_and_a_finished_one_is_read(tmp_path, monkeypatch):
         done.append(span.start)
         return block(self, span, *rest)
 
-    monkeypatch.setattr(module.PairStream, "_block", cut)
+    monkeypatch.setattr(module._PairStream, "_block", cut)
     with pytest.raises(KeyboardInterrupt):
         streamed_bank(z, settings=settings, store=tmp_path)
     first, done = list(done), []
@@ -111,7 +115,7 @@ def test_a_cut_run_goes_on_and_a_finished_one_is_read(tmp_path, monkeypatch):
         done.append(span.start)
         return block(self, span, *rest)
 
-    monkeypatch.setattr(module.PairStream, "_block", go_on)
+    monkeypatch.setattr(module._PairStream, "_block", go_on)
     resumed = streamed_bank(z, settings=settings, store=tmp_path)
     assert first == [0, 64] and done == [128, 192, 256]
     again = streamed_bank(z, settings=settings, store=tmp_path)

@@ -1,10 +1,9 @@
 """Diagnostics of a frozen encoder's similarity tail, and of what reads it."""
 
-from .banks import ScoreBank, two_view_bank
 from .batch_correction import Correction, corrections
 from .calibration import KNOWN_TAILS, Gate, GateShare, TailLaw, as_frame, gate_shares
-from .choice_bank import ChoiceBank, choices_of
-from .diagnosis import Diagnosis, NearDuplicates, diagnose
+from .choice_bank import ChoiceBank, ScoreBank, choices_of, two_view_bank
+from .diagnosis import diagnose
 from .embeddings import ReadSettings, load_embeddings, load_labels, load_pairs
 from .gradient_allocation import Allocation, allocate, draw_subsets, exact_risk
 from .link_ablation import AblationPoint, vary_hardness, vary_pool
@@ -19,8 +18,10 @@ from .link_selection import (
     cross_validate,
     select_link,
 )
+from .report import Diagnosis
 from .shape_verdict import ShapeAt, shape_at, verdict
 from .streamed_bank import BankSettings, StreamedBank, streamed_bank
+from .tail_checks import NearDuplicates
 
 __all__ = [
     "KNOWN_TAILS",

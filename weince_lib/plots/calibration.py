@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ..diagnostics.calibration import GateShare
 from .style import DATA_COLOUR, LOSS_COLOURS, PAGE_WIDTH, style
+
+if TYPE_CHECKING:  # the data type alone: diagnostics draws its report with this room
+    from ..diagnostics.calibration import GateShare
 
 
 def gate_calibration(

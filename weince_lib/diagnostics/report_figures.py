@@ -10,9 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
-from ..diagnostics.batch_correction import Correction
-from ..diagnostics.shape_verdict import MARGIN, ShapeAt
-from .style import DATA_COLOUR, LOSS_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, style
+from ..plots import LOSS_COLOURS, PAGE_WIDTH, quantile_quantile, style
+from ..plots.style import DATA_COLOUR, REFERENCE_COLOUR
+from .batch_correction import Correction
+from .shape_verdict import MARGIN, ShapeAt
+
+__all__ = ["correction", "cosines_and_tail", "quantile_quantile", "shapes_over_thresholds"]
 
 _FREE, _GUMBEL, _KNOWN = (LOSS_COLOURS[n] for n in ("weibit", "infonce", "weince-calibrated"))
 _PRESET_COLOURS = {
