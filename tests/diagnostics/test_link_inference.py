@@ -65,9 +65,12 @@ def test_no_gain_anywhere_is_no_evidence():
     assert found.interval.mean == 0.0
 
 
-@pytest.mark.parametrize("gains", [[0.1], [0.1, np.nan], [[0.1, 0.2]]])
-def test_what_has_no_test_is_an_error(gains):
-    with pytest.raises(ValueError, match="two or more"):
+@pytest.mark.parametrize(
+    ("gains", "message"),
+    [([0.1], "at least 2, got 1"), ([0.1, np.nan], r"\[1\] is nan"), ([[0.1, 0.2]], "shape")],
+)
+def test_what_has_no_test_is_an_error(gains, message):
+    with pytest.raises(ValueError, match=message):
         gain_test(gains)
 
 

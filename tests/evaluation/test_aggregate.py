@@ -119,17 +119,17 @@ def test_selection_keeps_the_first_on_a_tie_and_takes_any_key():
     ("call", "message"),
     [
         (lambda: t_interval([]), "values"),
-        (lambda: t_interval([1.0, float("nan")]), "entry 1 is nan"),
+        (lambda: t_interval([1.0, float("nan")]), r"values\[1\] is nan"),
         (lambda: t_interval([1.0, 2.0], 1.0), "confidence"),
         (lambda: mean_within({}), "no encoder seeds"),
         (lambda: mean_within({7: [1.0, 2.0], 21: [1.0]}), "seed 21 has 1 replicates"),
         (lambda: mean_within({7: []}), "encoder seed 7"),
-        (lambda: mean_within({7: [float("inf")]}), "encoder seed 7: entry 0 is inf"),
+        (lambda: mean_within({7: [float("inf")]}), r"encoder seed 7\[0\] is inf"),
         (lambda: paired_difference({1: 1.0}, {2: 1.0}), "no shared encoder seed"),
-        (lambda: paired_difference({1: float("nan")}, {1: 1.0}), "a: entry 0"),
+        (lambda: paired_difference({1: float("nan")}, {1: 1.0}), r"a\[0\] is nan"),
         (lambda: select_on_validation({}), "no configurations"),
         (lambda: select_on_validation({"x": {1: 1.0}, "y": {2: 1.0}}), "'y' has encoder seeds"),
-        (lambda: select_on_validation({"x": {1: float("nan")}}), "'x': entry 0"),
+        (lambda: select_on_validation({"x": {1: float("nan")}}), r"'x'\[0\] is nan"),
     ],
 )
 def test_bad_input(call, message):

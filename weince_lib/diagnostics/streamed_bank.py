@@ -25,6 +25,7 @@ import numpy as np
 import torch
 
 from .. import files
+from ..checks import check_at_least, check_fraction
 from ..errors import InputError, one_line
 from .embeddings import check_pair_rows, check_rows, code_labels
 
@@ -64,11 +65,10 @@ class BankSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.quantile is not None and not 0.0 < self.quantile < 1.0:
-            raise ValueError(f"quantile must lie in (0, 1), got {self.quantile}")
+        if self.quantile is not None:
+            check_fraction("quantile", self.quantile)
         for name in ("tail", "max_pairs", "max_exceedances"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+            check_at_least(name, getattr(self, name), 1)
 
 
 @dataclass(frozen=True)
