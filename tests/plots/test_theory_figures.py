@@ -19,7 +19,7 @@ def line(axes, label):
 
 
 def test_framework_shows_a_shift_in_every_coordinate():
-    figure = plots.framework(0.5, 0.8)
+    figure = plots.framework()
     panels = np.array(figure.axes).reshape(3, 3)
     shifts = (0.3, np.log(0.8 / 0.5), np.log(0.5 / 0.2))
     for row, shift in zip(panels, shifts, strict=True):

@@ -1,4 +1,24 @@
-"""Diagnostics of a frozen encoder's similarity tail, and of what reads it."""
+"""Diagnostics of a frozen encoder's similarity tail, and of what reads it.
+
+Any set of embeddings, from its file to a report; each file imports those before it:
+
+- ``tables``, ``embeddings``: read and check embeddings, pairs and labels
+- ``streamed_bank``: the highest cosines of all pairs, block by block
+- ``tail_checks``, ``shape_verdict``, ``batch_correction``: can the tail be trusted, does it end,
+  what would WEINCE do
+- ``report_figures``, ``report``: the result in numbers, sentences and on a page
+- ``diagnosis``: :func:`diagnose`, which calls them in this order
+
+A frozen encoder's batches, and the link that explains their winners:
+
+- ``choice_bank``, ``sentences``: cosines of batches, and the choices in them
+- ``link_fit``, ``link_profile``, ``log_partition``, ``link_inference``: links by maximum
+  likelihood, with intervals and tests
+- ``link_selection``, ``link_ablation``: which link, and on which part of the negatives
+- ``gradient_allocation``: where a loss puts its gradient, and where positives lose
+
+``calibration`` asks how often the loss's gate opens on tails of known kind.
+"""
 
 from .batch_correction import Correction, corrections
 from .calibration import KNOWN_TAILS, Gate, GateShare, TailLaw, as_frame, gate_shares
