@@ -8,7 +8,6 @@ from link_samples import bank_of_blend, random_bank
 from scipy import optimize
 from statsmodels.discrete.conditional_models import ConditionalLogit
 
-from weince_lib.diagnostics.choice_bank import ChoiceBank
 from weince_lib.diagnostics.link_fit import COORDINATES, Design, fit_link, power_coordinate
 from weince_lib.diagnostics.link_profile import (
     fit_anchor_temperature,
@@ -176,10 +175,3 @@ def test_anchor_temperature_is_found_again_and_knows_no_winner():
     )
     assert profile.low < 0 < profile.high
     assert none.centre == pytest.approx(u.mean())
-
-
-def test_nearness_is_the_mean_of_the_closest_tenth():
-    scores = np.linspace(-0.5, 0.9, 30)[None, None]
-    assert nearness(ChoiceBank(scores))[0, 0] == pytest.approx(
-        math.log(np.mean([1 - s for s in scores[0, 0, -3:]]))
-    )

@@ -43,12 +43,6 @@ def test_normal_shape_is_that_of_the_closest_generalised_pareto_law():
     assert normal_shape(level) == pytest.approx(found.x[0], abs=0.004)
 
 
-def test_normal_shape_rises_to_zero():
-    shapes = [normal_shape(q) for q in (0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9999)]
-    assert np.all(np.diff(shapes) > 0) and shapes[-1] < 0
-    assert shapes[3] == pytest.approx(-0.090, abs=0.001)
-
-
 @pytest.mark.parametrize("shape", [-0.95, -0.6, -0.2, 0.0, 0.4])
 def test_fit_from_nearby_is_the_fit_from_the_whole_curve(shape):
     e = np.random.default_rng(0).standard_exponential(400)

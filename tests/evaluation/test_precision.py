@@ -42,14 +42,6 @@ def test_power_is_the_share_of_simulated_studies_that_see_the_effect():
     assert effect == pytest.approx(1.8, abs=0.05)  # what weince_lib.studies.decide says
 
 
-@pytest.mark.parametrize("n", [4, 8])
-def test_an_effect_as_large_as_the_half_width_is_often_missed(n):
-    error = 1 / math.sqrt(n)
-    half = stats.t.ppf(0.975, n - 1) * error
-    assert 0.5 < power_of(half, error, n - 1) < 0.6
-    assert detectable_effect(error, n - 1) > 1.3 * half
-
-
 def test_detectable_effect_of_four_seeds_is_that_of_the_tables():
     assert detectable_effect(1 / 2, 3) == pytest.approx(2.13, abs=0.005)
     assert power_of(detectable_effect(0.3, 5, power=0.9), 0.3, 5) == pytest.approx(0.9)
