@@ -20,7 +20,7 @@ from ..checks import check_positive
 from ..losses.evidence import PRESETS, fit_tail, has_spread
 from .batch_correction import corrections
 from .embeddings import ReadSettings, read_embeddings, read_labels, read_pairs
-from .report import Diagnosis, assumptions, headline, reason
+from .report import Diagnosis
 from .shape_verdict import LEAST_EXCEEDANCES, MOST_FITTED, ShapeAt, shape_at, verdict
 from .streamed_bank import LEVELS, BankSettings, StreamedBank, streamed_bank
 from .tail_checks import (
@@ -139,8 +139,6 @@ def diagnose(
     share, error = _open_share(bank)
     return Diagnosis(
         verdict=found,
-        headline=headline(found, far, few, group, law, told),
-        reason=reason(found, main, far, few, group, law, told),
         main=main,
         shapes=tuple(shapes),
         rows=len(z),
@@ -150,10 +148,12 @@ def diagnose(
         open_share_all_error=error,
         duplicates=near_duplicates(bank),
         far=far,
+        few=few,
         group=group,
         law=law,
         notes=tuple(notes),
-        assumptions=assumptions(bank, tail, far, few, group, law, pairs, labels, done[0], main),
+        positives=None if pairs is None else len(pairs),
+        labelled=labels is not None,
         tail=tail,
         bank=bank,
     )

@@ -51,8 +51,6 @@ class Diagnosis:
 
     Attributes:
         verdict: ``"endpoint-like"``, ``"Gumbel-like"`` or ``"undecided"``.
-        headline: the verdict, and after ``undecided:`` the check that failed, if one did.
-        reason: the verdict in a sentence or two.
         main: the tail at the main threshold; ``main.shape``, ``main.low`` and ``main.high`` are
             xi-hat and its interval, ``main.endpoint`` the implied endpoint, ``main.dimension`` the
             effective dimension.
@@ -65,17 +63,17 @@ class Diagnosis:
         open_share_all_error: its standard error from drawing anchors; 0 if all rows are anchors.
         duplicates: see :class:`NearDuplicates`.
         far: pairs that lie far above all others.
+        few: whether these are so few that they were left out and the rest was judged.
         group: whether most rows have a group of others much nearer than the rest.
         law: the test of the generalised Pareto law above the main threshold.
         notes: what was taken for a header, left out or taken for granted when files were read.
-        assumptions: what else was taken for granted, in sentences.
+        positives: number of positive pairs that were given; ``None`` without any.
+        labelled: whether labels were given.
         tail: what was fitted: the highest pairs of different items.
         bank: the highest pairs of all rows.
     """
 
     verdict: Verdict
-    headline: str
-    reason: str
     main: ShapeAt
     shapes: tuple[ShapeAt, ...]
     rows: int
@@ -85,12 +83,34 @@ class Diagnosis:
     open_share_all_error: float
     duplicates: NearDuplicates
     far: FarPairs
+    few: bool
     group: NearGroup
     law: LawTest
     notes: tuple[str, ...]
-    assumptions: tuple[str, ...]
+    positives: int | None
+    labelled: bool
     tail: DistinctTail
     bank: StreamedBank
+
+    @property
+    def told(self) -> bool:
+        """Whether pairs or labels were given."""
+        return self.labelled or self.positives is not None
+
+    @property
+    def headline(self) -> str:
+        """The verdict in a line; after ``undecided:`` the check that failed, if one did."""
+        return _headline(self)
+
+    @property
+    def reason(self) -> str:
+        """The verdict in a sentence or two."""
+        return _reason(self)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What was taken for granted beside the notes, in sentences."""
+        return _assumptions(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the pairs, in plain JSON values; infinities and nan are ``None``.
@@ -158,49 +178,29 @@ class Diagnosis:
         return Path(folder) / "report.html"
 
 
-def headline(
-    found: Verdict, far: FarPairs, few: bool, group: NearGroup, law: LawTest, told: bool
-) -> str:
-    """The verdict in a line; after ``undecided:`` the check that failed, if one did."""
-    if not few:
+def _headline(d: Diagnosis) -> str:
+    far, group = d.far, d.group
+    if not d.few:
         return f"undecided: {_pairs(far.count)} far above the rest"
-    if group.others and not told:
+    if group.others and not d.told:
         return f"undecided: most rows have {_others(group)} much nearer than all the rest"
-    if law.refused:
+    if d.law.refused:
         return "undecided: the tail does not follow the law whose shape is read"
-    return found
+    return d.verdict
 
 
-def reason(
-    found: Verdict,
-    main: ShapeAt,
-    far: FarPairs,
-    few: bool,
-    group: NearGroup,
-    law: LawTest,
-    told: bool,
-) -> str:
-    """The verdict in a sentence or two.
-
-    Args:
-        found: the verdict.
-        main: the tail at the main threshold.
-        far: pairs far above the rest.
-        few: whether these are so few that they were left out and the rest was judged.
-        group: of near rows, that most rows have.
-        law: test of the law at the main threshold.
-        told: whether pairs or labels were given.
-    """
+def _reason(d: Diagnosis) -> str:
+    main, far, group, law = d.main, d.far, d.group, d.law
     advice = "give pairs or labels, or keep one row of each item"
-    if told:
+    if d.told:
         advice = "pairs or labels were given: look whether they cover all such rows"
-    if not few:
+    if not d.few:
         return (
             f"{_pairs(far.count)} far above the rest: {_cosines(far)}. Such pairs are views or "
             "copies of the same items that count as negatives, or items of tight classes; rows "
             f"are then not independent and a shape of this tail says nothing; {advice}."
         )
-    if group.others and not told:
+    if group.others and not d.told:
         return (
             f"Most rows have {_others(group)} much nearer than all the rest: the gap to the next "
             f"is {group.ratio:.1f} times what it is around. So rows seem to be views or copies of "
@@ -219,18 +219,18 @@ def reason(
     if main.by_moments:
         interval += " (by moments: maximum likelihood has no estimate at or below -1)"
     interval = interval.replace("-", "−")
-    yard = f"{main.reference:.2f} of a normal law".replace("-", "−")
-    if found == "endpoint-like":
+    normal = f"{main.reference:.2f} of a normal law".replace("-", "−")
+    if d.verdict == "endpoint-like":
         where = {
             "at the cap": "Its implied endpoint agrees with cosine 1, the one WEINCE supposes.",
             "below the cap": "But it ends below cosine 1, where WEINCE does not look for it.",
             "beyond the cap or none": "But the implied endpoint lies beyond cosine 1.",
             "unclear": "Where it ends is not clear from these pairs.",
         }[main.cap]
-        return f"The tail is shorter than a normal law's: {interval}, against the {yard}. {where}"
-    if found == "Gumbel-like":
+        return f"The tail is shorter than a normal law's: {interval}, against the {normal}. {where}"
+    if d.verdict == "Gumbel-like":
         return (
-            f"The tail is not shorter than a normal law's: {interval}, against the {yard}. "
+            f"The tail is not shorter than a normal law's: {interval}, against the {normal}. "
             "Nothing here speaks for an endpoint; InfoNCE's own link is the natural one."
         )
     if main.vote != "undecided":
@@ -240,29 +240,19 @@ def reason(
         )
     if main.high - main.low < 0.1:
         return (
-            f"{interval}: close to the {yard}, where a law without an endpoint and one with an "
+            f"{interval}: close to the {normal}, where a law without an endpoint and one with an "
             "endpoint in many dimensions look alike. Whichever it is, it matters little."
         )
-    return f"{interval}, against the {yard}: too wide to tell. More rows would narrow it."
+    return f"{interval}, against the {normal}: too wide to tell. More rows would narrow it."
 
 
-def assumptions(
-    bank: StreamedBank,
-    tail: DistinctTail,
-    far: FarPairs,
-    few: bool,
-    group: NearGroup,
-    law: LawTest,
-    pairs: np.ndarray | None,
-    labels: np.ndarray | None,
-    correction: Correction,
-    main: ShapeAt,
-) -> tuple[str, ...]:
-    """What was taken for granted."""
-    if labels is not None:
+def _assumptions(d: Diagnosis) -> tuple[str, ...]:
+    bank, tail, far, group, law, main = d.bank, d.tail, d.far, d.group, d.law, d.main
+    first = d.corrections[0]
+    if d.labelled:
         negatives = "Rows with the same label are no negatives of each other; all other pairs are."
-    elif pairs is not None:
-        negatives = f"The {len(pairs):,} pairs given are positive; all other pairs are negatives."
+    elif d.positives is not None:
+        negatives = f"The {d.positives:,} pairs given are positive; all other pairs are negatives."
     else:
         negatives = (
             "No pairs or labels were given, so all pairs count as negatives. Items that belong "
@@ -280,7 +270,7 @@ def assumptions(
         "Intervals for the shape are 95 %, by a jackknife over groups of rows: the rows are taken "
         "for independent draws, the pairs are not."
     )
-    if pairs is not None:
+    if d.positives is not None:
         fitted += " The rows of a positive pair count as one."
     if main.fitted < main.exceedances:
         fitted += (
@@ -294,7 +284,7 @@ def assumptions(
     )
     if not far.count:
         apart = "No pairs lie far above the rest."
-    elif few:
+    elif d.few:
         apart = (
             f"{_pairs(far.count)} far above the rest ({_cosines(far)}). As they are of {far.rows} "
             "rows only, they were left out of the fits, and their rows count as one in intervals."
@@ -303,7 +293,7 @@ def assumptions(
         apart = "Rows whose pairs lie far above the rest count as one in intervals."
     if np.isnan(group.ratio):
         near = "Whether rows have groups of near rows was not looked at, as too many repeat others."
-    elif group.others and labels is not None:
+    elif group.others and d.labelled:
         near = (
             f"Most rows have {_others(group)} much nearer than all the rest. So rows of one label "
             "were taken for views of one item, and count as one in intervals and tests."
@@ -323,9 +313,9 @@ def assumptions(
             f"without a common row: p = {law.p:.3f}."
         )
     batch = (
-        f"WEINCE was asked in {correction.batches} "
-        f"batch{'es' if correction.batches > 1 else ''} of {correction.views} rows at "
-        f"τ = {correction.temperature:g}, frozen: what training would change is not in it."
+        f"WEINCE was asked in {first.batches} "
+        f"batch{'es' if first.batches > 1 else ''} of {first.views} rows at "
+        f"τ = {first.temperature:g}, frozen: what training would change is not in it."
     )
     return (
         "Similarity is the cosine; rows were normalised.",
