@@ -95,7 +95,7 @@ def test_a_weight_that_would_be_negative_is_exactly_zero_and_the_rest_is_the_sma
     softmax = fit_link(design.only((0,)))
     assert fit.theta[0] == pytest.approx(softmax.theta[0], rel=1e-9)
     assert design.derivatives(fit.theta)[1][1] < 0  # it would like to be negative
-    assert profile_blend(bank).at_bound
+    assert profile_blend(bank).value == 0.0
 
 
 def test_winners_below_chance_have_an_infinite_temperature():

@@ -121,7 +121,7 @@ def test_bootstrap_p_counts_itself():
     found = likelihood_ratio(bank, repetitions=99)
     assert found.p_bootstrap == 1 / 100
     assert found.statistic == pytest.approx(exact_ratio(bank), abs=1e-6)
-    assert found.p_boundary == pytest.approx(found.p_chi2 / 2)
+    assert found.p_boundary == boundary_p(found.statistic)
     assert len(found.simulated) == 99
     without = likelihood_ratio(bank, repetitions=0)
     assert math.isnan(without.p_bootstrap)

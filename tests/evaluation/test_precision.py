@@ -13,9 +13,9 @@ from weince_lib.evaluation import (
     detectable_effect,
     image_error,
     paired_image_error,
-    power_of,
     seeds_to_tell,
 )
+from weince_lib.evaluation.precision import power_of
 
 
 @pytest.mark.parametrize(("n", "effect"), [(4, 2.0), (8, 1.0), (20, 0.5)])

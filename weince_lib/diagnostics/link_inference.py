@@ -125,14 +125,12 @@ class RatioTest:
         statistic: 2 (l_1 - l_0).
         p_boundary: from 1/2 chi2_0 + 1/2 chi2_1, right at the boundary lambda = 0 (Self and Liang
             1987).
-        p_chi2: from chi2_1, as if lambda = 0 were no boundary: twice too large.
         p_bootstrap: (b + 1) / (B + 1) of a parametric bootstrap; NaN where none was made.
         simulated: its B statistics, empty where none was made.
     """
 
     statistic: float
     p_boundary: float
-    p_chi2: float
     p_bootstrap: float
     simulated: Array
 
@@ -170,7 +168,6 @@ def likelihood_ratio(bank: ChoiceBank, *, repetitions: int = 199, seed: int = 0)
     return RatioTest(
         statistic,
         boundary_p(statistic),
-        float(stats.chi2.sf(statistic, df=1)),
         p_bootstrap,
         simulated,
     )

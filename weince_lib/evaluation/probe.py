@@ -43,13 +43,6 @@ class ProbeResult:
         """Accuracy in percent on one evaluation set, averaged over probe seeds."""
         return statistics.fmean(self.accuracy[name])
 
-    def rows(self) -> list[dict[str, float]]:
-        """One ``{"seed": ..., name: accuracy, ...}`` per probe seed."""
-        return [
-            {"seed": seed} | {name: values[i] for name, values in self.accuracy.items()}
-            for i, seed in enumerate(self.seeds)
-        ]
-
 
 def linear_probe(
     train_features: Tensor,
