@@ -136,22 +136,6 @@ def test_tails_with_an_end_are_seldom_called_gumbel_like(law):
         assert found.count("endpoint-like") >= 0.8 * REPETITIONS
 
 
-def test_many_pairs_decide():
-    """The top 1 % of a million: 10,000 independent exceedances (standard error about 0.01)."""
-    cases = {
-        "endpoint-like": (sphere_law(4), sphere_law(16), weibull_law(2)),
-        "Gumbel-like": (exponential_law(0.05), gumbel_law(0.05)),
-    }
-    members = np.random.default_rng(0).integers(3000, size=(10_000, 2))
-    members[:, 1] += 3000
-    for expected, laws in cases.items():
-        for law in laws:
-            u = np.random.default_rng(1).random(10_000) * 0.01
-            threshold = 1 - float(law.quantile(np.array([0.01]))[0])
-            at = shape_at(law.quantile(u), members, level=0.99, threshold=threshold)
-            assert at.vote == expected, (law.name, at)
-
-
 def test_interval_over_rows_is_wider_than_over_pairs_where_rows_matter():
     rng = np.random.default_rng(8)
     level = rng.exponential(size=150)

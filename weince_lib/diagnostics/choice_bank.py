@@ -81,8 +81,7 @@ def two_view_bank(
 
     Raises:
         ValueError: if there are fewer images than one batch, or than all disjoint batches together,
-            or the model gives embeddings that
-            are zero or not finite (the row is named).
+            or the model gives embeddings that are zero or not finite (the row is named).
     """
     check_at_least("batches", batches, 1)
     if len(images) < batch_size:

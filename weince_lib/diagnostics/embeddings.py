@@ -25,7 +25,7 @@ from ..errors import MissingPackageError, one_line
 from ..losses.arguments import check_kind, describe_short
 from ..losses.similarity import ZERO_NORM
 from . import tables
-from .tables import choose_columns, columns_called, need
+from .tables import choose_columns, columns_called, name_columns, need
 
 #: Key that is taken where a file holds several arrays.
 KEYS = ("embeddings", "embedding", "z", "features")
@@ -153,11 +153,7 @@ def read_embeddings(given: Any, reading: ReadSettings | None = None) -> Read:
     safe = [columns[k] for k in columns_called(columns, reading.keep, name)]
     z, notes = choose_columns(values, kept, name, keep=safe, named=table.named)
     if gone:
-        shown = ", ".join(repr(columns[k]) for k in sorted(gone))
-        notes = (
-            f"{name}: column{'s' if len(gone) > 1 else ''} {shown} left out, as asked.",
-            *notes,
-        )
+        notes = (f"{name}: {name_columns(columns, sorted(gone))} left out, as asked.", *notes)
     return Read(check_rows(z, name), first + notes, labels)
 
 
@@ -210,8 +206,7 @@ def load_labels(path: str | Path, rows: int, reading: ReadSettings | None = None
 
     Raises:
         FileNotFoundError, ValueError, ImportError: as :func:`load_embeddings` and
-            :func:`code_labels`, where what counts as no
-            label is defined.
+            :func:`code_labels`, where what counts as no label is defined.
     """
     return read_labels(Path(path), rows, reading).values
 

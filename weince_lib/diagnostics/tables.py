@@ -338,20 +338,20 @@ def choose_columns(
         raise ValueError(f"{name}: no column is left; ignore fewer")
     notes = []
     if out:
-        notes.append(f"{name}: {_list(columns, sorted(out))} left out, as asked.")
+        notes.append(f"{name}: {name_columns(columns, sorted(out))} left out, as asked.")
         z = z[:, left]
     if named:
         called = [k for k in left if columns[k].strip().lower() in NOT_EMBEDDING and k not in safe]
         if called:
             raise ValueError(
-                f"{name}: {_list(columns, called)} seems to be no part of the embedding; "
+                f"{name}: {name_columns(columns, called)} seems to be no part of the embedding; "
                 + _ways(columns[called[0]])
             )
     found, fractions = whole_columns(z)
     whole = [left[k] for k in found if left[k] not in safe]
     if whole and fractions:
         raise ValueError(
-            f"{name}: {_list(columns, whole)} holds whole numbers where other columns hold "
+            f"{name}: {name_columns(columns, whole)} holds whole numbers where other columns hold "
             "fractions, as an id, label or index does; "
             + ("leave it out of the vectors" if named is None else _ways(columns[whole[0]]))
         )
@@ -377,7 +377,8 @@ def columns_called(columns: Sequence[str], given: Sequence[str | int], name: str
     return found
 
 
-def _list(columns: Sequence[str], which: Sequence[int]) -> str:
+def name_columns(columns: Sequence[str], which: Sequence[int]) -> str:
+    """Some columns in words, the first six by name."""
     shown = ", ".join(repr(columns[k]) for k in which[:6])
     return f"column{'s' if len(which) > 1 else ''} {shown}" + (", ..." if len(which) > 6 else "")
 
