@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from weince_lib import files
 from weince_lib.cli import main
-from weince_lib.diagnostics import diagnosis_report
+from weince_lib.diagnostics import report
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def saved(tmp_path):
 @pytest.fixture(autouse=True)
 def no_drawing(monkeypatch):
     """The figures have their own test, and take most of the time."""
-    monkeypatch.setattr(diagnosis_report, "_figures", lambda diagnosis: [])
+    monkeypatch.setattr(report, "_figures", lambda diagnosis: [])
 
 
 def run(*arguments):

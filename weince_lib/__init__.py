@@ -6,9 +6,10 @@ The losses need torch, numpy and scipy only. A room imports the rooms above it i
 - ``losses``: InfoNCE, WEINCE and their relatives; ``links``, ``choice``: links, winners' laws
 - ``evt``: peaks over threshold, endpoints, domains of attraction
 - ``evaluation``: probes, neighbours, intervals
+- ``plots``: figures
 - ``vision``, ``text``: data, encoders, training
 - ``diagnostics``: what a bank of scores says about its tail and its link
-- ``plots``: figures; ``integrations``: the losses inside other libraries
+- ``integrations``: the losses inside other libraries
 - ``records``: one finished run, one record
 - ``runs``: from a config to a record
 - ``studies``: many runs that answer one question, and what they decide

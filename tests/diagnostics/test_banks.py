@@ -76,12 +76,6 @@ def test_negatives_are_every_unordered_pair_once_without_the_positives(
     assert sorted(found.tolist()) == expected
 
 
-def test_negatives_follow_the_positives_that_are_given() -> None:
-    scores = torch.arange(16.0).reshape(1, 4, 4)
-    bank = ScoreBank(scores, torch.tensor([1, 0, 3, 2]))
-    assert sorted(bank.negatives().tolist()) == [2.0, 3.0, 6.0, 7.0]
-
-
 # The bank ------------------------------------------------------------------------------------
 
 
@@ -156,25 +150,6 @@ def test_images_are_drawn_without_replacement_within_a_batch() -> None:
     assert set(itertools.chain(*batches)) == set(range(20))
 
 
-def test_all_images_in_one_batch() -> None:
-    bank = two_view_bank(frozen_model(), numbered_images(6), noisy, batches=1, batch_size=6)
-    assert bank.negatives().shape == (60,)
-
-
-def test_defaults_are_the_papers() -> None:
-    calls = 0
-
-    class Cheap(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            nonlocal calls
-            calls += 1
-            return x.flatten(1)[:, :4]
-
-    bank = two_view_bank(Cheap(), numbered_images(200).repeat(2, 1, 1, 1), noisy)
-    assert bank.scores.shape == (32, 512, 512)
-    assert calls == 64
-
-
 # Bad input -----------------------------------------------------------------------------------
 
 
@@ -195,11 +170,6 @@ def test_bad_embeddings_name_the_view_and_row(
 def test_too_few_images() -> None:
     with pytest.raises(ValueError, match="3 images make no batch of 4; lower batch_size"):
         two_view_bank(frozen_model(), numbered_images(3), noisy, batches=1, batch_size=4)
-
-
-def test_one_pair_has_no_negatives() -> None:
-    with pytest.raises(ValueError, match=r"N = 1 .*no negatives"):
-        two_view_bank(frozen_model(), numbered_images(3), noisy, batches=1, batch_size=1)
 
 
 def test_no_batches() -> None:

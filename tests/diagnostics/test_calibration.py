@@ -24,50 +24,26 @@ from weince_lib.losses import PRESETS, TailSettings
 from weince_lib.losses.evidence import endpoint_likelihood
 
 LAWS = {law.name: law for law in KNOWN_TAILS}
-#: Law, its scores in scipy's words, and the share of anchors whose likelihood Delta AIC exceeds 2
-#: with 510 negatives and 51 tail points, measured by separate code over 2,000 anchors (Gumbel:
-#: 20,000). The cosine on a sphere is 2 Beta(h, h) - 1.
-EXPECTED = {
-    "Weibull, β = 0.5": (stats.beta(1, 0.5), 1.000),
-    "Weibull, β = 1": (stats.beta(1, 1), 1.000),
-    "Weibull, β = 2": (stats.beta(1, 2), 0.972),
-    "Weibull, β = 4": (stats.beta(1, 4), 0.704),
-    "Weibull, β = 8": (stats.beta(1, 8), 0.210),
-    "normal(0, 0.1)": (stats.norm(0, 0.1), 0.004),
-    "normal(0.3, 0.1)": (stats.norm(0.3, 0.1), 0.115),
-    "exponential(0.05)": (stats.expon(scale=0.05), 0.001),
-    "Gumbel(0.05)": (stats.gumbel_r(scale=0.05), 0.0004),
+#: Each law's scores in scipy's words. The cosine on a sphere is 2 Beta(h, h) - 1.
+SCIPY = {
+    **{f"Weibull, β = {beta:g}": stats.beta(1, beta) for beta in (0.5, 1, 2, 4, 8)},
+    "normal(0, 0.1)": stats.norm(0, 0.1),
+    "normal(0.3, 0.1)": stats.norm(0.3, 0.1),
+    "exponential(0.05)": stats.expon(scale=0.05),
+    "Gumbel(0.05)": stats.gumbel_r(scale=0.05),
     **{
-        f"sphere, d = {d}": (stats.beta((d - 1) / 2, (d - 1) / 2, loc=-1, scale=2), share)
-        for d, share in ((4, 0.998), (8, 0.915), (16, 0.688), (64, 0.047))
+        f"sphere, d = {d}": stats.beta((d - 1) / 2, (d - 1) / 2, loc=-1, scale=2)
+        for d in (4, 8, 16, 64)
     },
 }
 MARGIN_2 = TailSettings(tail_index="hill", evidence="likelihood")
 
 
-def test_every_law_has_an_expectation() -> None:
-    assert EXPECTED.keys() == LAWS.keys()
-    assert {name for name in LAWS if not LAWS[name].endpoint} == {
-        "normal(0, 0.1)",
-        "normal(0.3, 0.1)",
-        "exponential(0.05)",
-        "Gumbel(0.05)",
-    }
-
-
 @pytest.mark.parametrize("name", LAWS)
 def test_quantile_of_the_shortfall(name: str) -> None:
     u = np.r_[np.geomspace(1e-9, 0.5, 60), 0.7, 0.9, 0.99]
-    expected = 1 - EXPECTED[name][0].isf(u)
+    expected = 1 - SCIPY[name].isf(u)
     np.testing.assert_allclose(LAWS[name].quantile(u), expected, rtol=1e-7, atol=1e-12)
-
-
-@pytest.mark.parametrize("d", [4, 8, 16, 64])
-def test_quantile_on_the_sphere_near_the_cap(d: int) -> None:
-    u = np.geomspace(1e-12, 0.999, 101)
-    half = (d - 1) / 2
-    expected = 2 * stats.beta(half, half).ppf(u)
-    np.testing.assert_allclose(LAWS[f"sphere, d = {d}"].quantile(u), expected, rtol=1e-9)
 
 
 # The draws --------------------------------------------------------------------------------------
@@ -89,16 +65,6 @@ def test_smallest_uniforms_have_their_exact_law(negatives: int, count: int) -> N
         assert abs(stats.spearmanr(ratio, u[:, j])[0]) < 0.07
 
 
-def test_smallest_uniforms_against_sorting_all_of_them() -> None:
-    rng = np.random.default_rng(2)
-    brute = np.sort(rng.random((2000, 300)), axis=1)[:, :20]
-    quick = smallest_uniforms(300, 20, 2000, rng)
-    for j in range(20):
-        assert stats.ks_2samp(brute[:, j], quick[:, j]).pvalue > 1e-3
-    spread = [np.corrcoef(np.log(x), rowvar=False) for x in (brute, quick)]
-    np.testing.assert_allclose(*spread, atol=0.09)
-
-
 @pytest.mark.parametrize("count", [0, 11])
 def test_count_outside_the_negatives(count: int) -> None:
     with pytest.raises(ValueError, match=f"between 1 and the 10 negatives, got {count}"):
@@ -108,21 +74,11 @@ def test_count_outside_the_negatives(count: int) -> None:
 # The shares -------------------------------------------------------------------------------------
 
 
-def test_shares_of_510_negatives() -> None:
-    gate = Gate.of("likelihood", MARGIN_2)
-    cells = gate_shares(negatives=[510], tails=[51], gates=[gate], anchors=2000, seed=3)
-    assert [cell.law for cell in cells] == list(LAWS)
-    for cell in cells:
-        share = EXPECTED[cell.law][1]
-        error = math.sqrt(share * (1 - share) * 2 / 2000)
-        assert cell.share == pytest.approx(share, abs=4.5 * error + 0.003), cell.law
-
-
 @pytest.mark.parametrize("name", ["normal(0.3, 0.1)", "sphere, d = 16", "Weibull, β = 4"])
 def test_shares_equal_those_of_all_negatives_drawn(name: str) -> None:
     """Every score drawn and sorted, and the likelihoods written out with scipy's densities."""
     anchors, negatives, k = 800, 1022, 40
-    scores = EXPECTED[name][0].rvs((anchors, negatives), random_state=4)
+    scores = SCIPY[name].rvs((anchors, negatives), random_state=4)
     delta = np.sort(1 - scores, axis=1)[:, : k + 1]
     found = []
     for row in delta:
@@ -178,12 +134,6 @@ def test_a_law_gives_the_same_whatever_stands_beside_it() -> None:
     assert gate_shares(KNOWN_TAILS, seed=1, **options) != together
 
 
-def test_a_tail_of_all_negatives_has_no_threshold_beyond() -> None:
-    cells = gate_shares(KNOWN_TAILS[:2], negatives=[40], tails=[40], anchors=30)
-    assert all(0 <= cell.share <= 1 for cell in cells)
-    assert cells[1].share == 1.0
-
-
 def test_a_tail_without_spread_keeps_the_gate_shut() -> None:
     tied = TailLaw("tied", False, lambda u: np.full_like(u, 0.3))
     for cell in gate_shares([tied], negatives=[510], tails=[32], gates=[*GATES, SCORE_GATE]):
@@ -204,17 +154,6 @@ def test_bad_grid(options: dict, message: str) -> None:
 
 
 # The score test, and how the likelihood relates to it --------------------------------------------
-
-
-def test_score_statistic_is_standardised_at_any_scale() -> None:
-    rng = np.random.default_rng(5)
-    excess = np.sort(rng.exponential(size=(20000, 40)))[:, ::-1].copy()
-    smallest = torch.from_numpy(np.c_[0.9 - 0.01 * excess, np.full(20000, 0.9)])
-    z = score_statistic(smallest).numpy()
-    assert z.mean() == pytest.approx(0, abs=0.03)
-    assert z.std() == pytest.approx(1, abs=0.03)
-    again = score_statistic(0.2 * smallest)
-    assert np.allclose(again, z, atol=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(3))

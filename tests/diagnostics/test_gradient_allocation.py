@@ -53,16 +53,6 @@ def test_gradients_against_automatic_differentiation(loss, lam, beta):
         np.testing.assert_allclose(found[a, d], s.grad[0, 1:].numpy(), rtol=1e-10)
 
 
-def test_infonce_gradient_over_tau_is_the_probability_to_win():
-    # Gumbel noise on the scores; 200,000 choices, 5 standard errors.
-    subsets = draw_subsets(choices(), 6, 1)
-    p = 0.3 * infonce(0.3).on_negatives(subsets)[0, 0]
-    row = np.r_[subsets.positive[0], subsets.negatives[0, 0]] / 0.3
-    draw = np.random.default_rng(0).gumbel(size=(200_000, 7))
-    share = np.bincount((row + draw).argmax(axis=1), minlength=7)[1:] / 200_000
-    assert (np.abs(share - p) < 5 * np.sqrt(p * (1 - p) / 200_000)).all()
-
-
 def test_weince_reads_lambda_and_beta_as_in_training():
     settings = TailSettings()
     draw = torch.Generator().manual_seed(0)

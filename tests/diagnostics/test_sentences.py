@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from weince_lib.diagnostics.sentences import (
-    WORDNET,
     MissingPackageError,
     gloss_choices,
     wordnet_pairs,
@@ -82,13 +81,6 @@ def test_wordnet_pairs_are_gloss_and_first_example(tmp_path):
 def test_missing_files_are_named(tmp_path):
     with pytest.raises(MissingPackageError, match=r"data\.noun is missing.*wordnet-base"):
         wordnet_pairs(tmp_path)
-
-
-@pytest.mark.skipif(not (WORDNET / "data.noun").exists(), reason="Debian's wordnet-base is absent")
-def test_wordnet_of_debian():
-    pairs = wordnet_pairs()
-    assert len(pairs) > 20_000
-    assert all(gloss and example and '"' not in example for gloss, example in pairs)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from weince_lib.evaluation import cached_features, features_key
+from weince_lib.evaluation import cached_features
+from weince_lib.evaluation.features import features_key
 
 
 def encoder(seed=0, bias=True):

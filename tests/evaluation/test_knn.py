@@ -48,11 +48,6 @@ def test_against_loops(neighbours, temperature):
     assert list(found) == [f"recall_at_{k}" for k in RECALL_KS] + ["knn_accuracy"]
 
 
-def test_defaults_are_the_papers():
-    sets = data(83, 61, seed=1)
-    assert knn_evaluate(*sets) == pytest.approx(knn_by_loops(*sets, RECALL_KS, 50, 0.1))
-
-
 @pytest.mark.parametrize("block", [1, 7, 61, 1000])
 def test_the_block_does_not_change_the_result(block):
     sets = data(83, 61)

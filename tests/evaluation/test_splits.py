@@ -39,13 +39,6 @@ def test_the_seed_decides():
     assert not torch.equal(once.validation, other.validation)
 
 
-def test_the_global_generator_is_left_alone():
-    torch.manual_seed(0)
-    before = torch.get_rng_state()
-    stratified_split(imbalanced_labels(), seed=3)
-    assert torch.equal(before, torch.get_rng_state())
-
-
 def test_every_row_is_held_out_equally_often():
     labels = torch.zeros(10).long()
     counts = torch.zeros(10)

@@ -23,6 +23,8 @@ from ..losses.evidence import PRESETS, TailEvidence, TailSettings, evidence_from
 
 #: Share of an anchor's negatives that count as the hardest.
 HARDEST = 0.01
+#: Presets that are asked.
+_ASKED = ("paper", "calibrated")
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,9 @@ def corrections(
     batch_size: int = 256,
     batches: int = 32,
     temperature: float = 0.5,
-    presets: tuple[str, ...] = ("paper", "calibrated"),
     seed: int = 0,
 ) -> list[Correction]:
-    """Draw batches and read what WEINCE would do in them.
+    """Draw batches and read what WEINCE would do in them, with the paper's and calibrated settings.
 
     Args:
         embeddings: checked, shape ``(n, d)``.
@@ -87,14 +88,13 @@ def corrections(
         batch_size: pairs per batch N; 2N rows. 256 is the paper's. Small sets make smaller batches.
         batches: at most so many, without a row in common; 32 as in the paper's banks.
         temperature: 0.5 is the paper's for images; 0.05 for text.
-        presets: see :data:`weince_lib.losses.PRESETS`.
         seed: of the draws.
 
     Raises:
         ValueError: if a batch has an anchor without enough negatives for a tail.
     """
     drawn = _draw(len(embeddings), pairs, batch_size, batches, np.random.default_rng(seed))
-    readings: dict[str, list[dict[str, np.ndarray]]] = {name: [] for name in presets}
+    readings: dict[str, list[dict[str, np.ndarray]]] = {name: [] for name in _ASKED}
     least = len(embeddings)
     for rows, halves in drawn:
         delta = _shortfalls(embeddings, rows)
@@ -112,10 +112,10 @@ def corrections(
                 f"an anchor has {least} negatives in a batch of {len(rows)} rows; a tail needs at "
                 "least 4: give more rows, or labels with more classes"
             )
-        for name in presets:
+        for name in _ASKED:
             readings[name].append(_read(delta, PRESETS[name], temperature))
     found = []
-    for name in presets:
+    for name in _ASKED:
         means = {k: [float(r[k].mean()) for r in readings[name]] for k in readings[name][0]}
         lam = np.concatenate([r["lam"] for r in readings[name]])
         found.append(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,120 +18,25 @@ import torch
 
 from ..checks import check_positive
 from ..losses.evidence import PRESETS, fit_tail, has_spread
-from .batch_correction import Correction, corrections
-from .diagnosis_text import assumptions, headline, reason
+from .batch_correction import corrections
 from .embeddings import ReadSettings, read_embeddings, read_labels, read_pairs
-from .shape_verdict import LEAST_EXCEEDANCES, MOST_FITTED, ShapeAt, Verdict, shape_at, verdict
+from .report import Diagnosis
+from .shape_verdict import LEAST_EXCEEDANCES, MOST_FITTED, ShapeAt, shape_at, verdict
 from .streamed_bank import LEVELS, BankSettings, StreamedBank, streamed_bank
 from .tail_checks import (
-    DUPLICATE,
     FEW_ROWS,
     DistinctTail,
-    FarPairs,
-    LawTest,
     NearGroup,
     clusters,
     distinct_tail,
     law_test,
+    near_duplicates,
     near_group,
     pairs_far_above,
 )
 
 #: Fewer rows have too few pairs: 50 rows are 1,225 pairs, 123 of them above the 0.9 quantile.
 LEAST_ROWS = 50
-#: Pairs nearer than this are near-duplicates, to be looked at. A cosine above 0.999.
-NEAR_DUPLICATE = 1e-3
-_NAMED = 20
-
-
-@dataclass(frozen=True)
-class NearDuplicates:
-    """Pairs of rows that all but coincide, counted among the negatives looked at.
-
-    Attributes:
-        identical: pairs with 1 - s at most :data:`DUPLICATE`; their rows count as one.
-        near: pairs with 1 - s at most :data:`NEAR_DUPLICATE`, the identical ones among them.
-        rows: rows that are in such a pair.
-        closest: up to 20 of them, ``(i, j, 1 - s)``, the closest first.
-        complete: whether all are counted; not if the base threshold lies above cosine 0.999.
-    """
-
-    identical: int
-    near: int
-    rows: int
-    closest: tuple[tuple[int, int, float], ...]
-    complete: bool
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """What :func:`diagnose` found.
-
-    Attributes:
-        verdict: ``"endpoint-like"``, ``"Gumbel-like"`` or ``"undecided"``.
-        headline: the verdict, and after ``undecided:`` the check that failed, if one did.
-        reason: the verdict in a sentence or two.
-        main: the tail at the main threshold; ``main.shape``, ``main.low`` and ``main.high`` are
-            xi-hat and its interval, ``main.endpoint`` the implied endpoint, ``main.dimension`` the
-            effective dimension.
-        shapes: the tail at every threshold, ascending.
-        rows: number of embeddings.
-        columns: their dimension.
-        corrections: what WEINCE would do, with the paper's settings and with the calibrated ones.
-        open_share_all: share of anchors with evidence by the calibrated gate, reading the 32
-            hardest of *all* negatives of an anchor instead of a batch's.
-        open_share_all_error: its standard error from drawing anchors; 0 if all rows are anchors.
-        duplicates: see :class:`NearDuplicates`.
-        far: pairs that lie far above all others.
-        group: whether most rows have a group of others much nearer than the rest.
-        law: the test of the generalised Pareto law above the main threshold.
-        notes: what was taken for a header, left out or taken for granted when files were read.
-        assumptions: what else was taken for granted, in sentences.
-        tail: what was fitted: the highest pairs of different items.
-        bank: the highest pairs of all rows.
-    """
-
-    verdict: Verdict
-    headline: str
-    reason: str
-    main: ShapeAt
-    shapes: tuple[ShapeAt, ...]
-    rows: int
-    columns: int
-    corrections: tuple[Correction, ...]
-    open_share_all: float
-    open_share_all_error: float
-    duplicates: NearDuplicates
-    far: FarPairs
-    group: NearGroup
-    law: LawTest
-    notes: tuple[str, ...]
-    assumptions: tuple[str, ...]
-    tail: DistinctTail
-    bank: StreamedBank
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything but the pairs, in plain JSON values; infinities and nan are ``None``."""
-        from .diagnosis_report import as_dict
-
-        return as_dict(self)
-
-    def save(self, folder: str | Path, *, name: str = "embeddings") -> Path:
-        """Write ``report.html`` (one page, plots inside) and ``report.json``.
-
-        Args:
-            folder: made if it is missing.
-            name: what the report calls the embeddings.
-
-        Returns:
-            The path of the page.
-
-        Raises:
-            ImportError: without matplotlib, with the extra to install.
-        """
-        from .diagnosis_report import save
-
-        return save(self, Path(folder), name)
 
 
 def diagnose(
@@ -235,8 +139,6 @@ def diagnose(
     share, error = _open_share(bank)
     return Diagnosis(
         verdict=found,
-        headline=headline(found, far, few, group, law, told),
-        reason=reason(found, main, far, few, group, law, told),
         main=main,
         shapes=tuple(shapes),
         rows=len(z),
@@ -246,10 +148,12 @@ def diagnose(
         open_share_all_error=error,
         duplicates=near_duplicates(bank),
         far=far,
+        few=few,
         group=group,
         law=law,
         notes=tuple(notes),
-        assumptions=assumptions(bank, tail, far, few, group, law, pairs, labels, done[0], main),
+        positives=None if pairs is None else len(pairs),
+        labelled=labels is not None,
         tail=tail,
         bank=bank,
     )
@@ -318,22 +222,6 @@ def _belonging(pairs: np.ndarray | None, labels: np.ndarray | None, group: NearG
         views = np.stack([first[code], np.arange(len(labels))], axis=1)
         joined = np.concatenate([joined, views])
     return joined
-
-
-def near_duplicates(bank: StreamedBank) -> NearDuplicates:
-    """Count the pairs that all but coincide, and name the closest."""
-    near = np.flatnonzero(bank.shortfalls <= NEAR_DUPLICATE)
-    closest = near[np.argsort(bank.shortfalls[near], kind="stable")[:_NAMED]]
-    return NearDuplicates(
-        identical=int((bank.shortfalls <= DUPLICATE).sum()),
-        near=int(near.size),
-        rows=int(np.unique(bank.members[near]).size),
-        closest=tuple(
-            (int(min(pair)), int(max(pair)), float(delta))
-            for pair, delta in zip(bank.members[closest], bank.shortfalls[closest], strict=True)
-        ),
-        complete=bank.threshold <= 1.0 - NEAR_DUPLICATE,
-    )
 
 
 def _open_share(bank: StreamedBank) -> tuple[float, float]:

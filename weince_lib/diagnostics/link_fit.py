@@ -77,19 +77,12 @@ class Design:
     Args:
         bank: the choices.
         coordinates: names in :data:`COORDINATES`, or functions of the score.
-        factor: multiplies an anchor's logits, shape ``(batches, anchors)``; an inverse temperature
-            of its own. 1 by default.
 
     Raises:
         ValueError: for an unknown coordinate, with the known ones listed.
     """
 
-    def __init__(
-        self,
-        bank: ChoiceBank,
-        coordinates: Sequence[str | Coordinate],
-        factor: Array | None = None,
-    ) -> None:
+    def __init__(self, bank: ChoiceBank, coordinates: Sequence[str | Coordinate]) -> None:
         #: Losers that are no candidates, or None if all are.
         self.left_out = bank.identical if bank.identical.any() else None
         x = []
@@ -102,7 +95,7 @@ class Design:
             values = values[..., 1:] - values[..., :1]
             if self.left_out is not None:
                 values[self.left_out] = 0.0
-            x.append(values if factor is None else values * factor[..., None])
+            x.append(values)
         self.relative: tuple[Array, ...] = tuple(x)
         self.batches, self.per_batch = bank.scores.shape[:2]
 
@@ -127,7 +120,7 @@ class Design:
         return part
 
     def scaled(self, factor: Array) -> Design:
-        """Each anchor's logits times its own factor, shape ``(batches, anchors)``."""
+        """Each anchor's logits times its own inverse temperature, shape ``(batches, anchors)``."""
         part = copy.copy(self)
         part.relative = tuple(x * factor[..., None] for x in self.relative)
         return part

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from ..checks import check_at_least, check_values
 from ..evaluation import Interval, t_interval
 from .choice_bank import Array, ChoiceBank
 from .link_fit import Design, LinkFit, fit_link
@@ -61,9 +62,8 @@ def gain_test(per_batch: npt.ArrayLike, *, repetitions: int = 1999, seed: int = 
     Raises:
         ValueError: for fewer than two batches, or values that are not finite.
     """
-    gains = np.asarray(per_batch, dtype=np.float64)
-    if gains.ndim != 1 or len(gains) < 2 or not np.isfinite(gains).all():
-        raise ValueError(f"a test over batches needs the finite means of two or more, got {gains}")
+    gains = check_values(per_batch, "per_batch")
+    check_at_least("batches of a test", len(gains), 2)
     draw = np.random.default_rng(seed)
     resampled = draw.choice(gains, size=(repetitions, len(gains))).mean(axis=1)
     low, high = np.quantile(resampled, (0.025, 0.975))
@@ -125,14 +125,12 @@ class RatioTest:
         statistic: 2 (l_1 - l_0).
         p_boundary: from 1/2 chi2_0 + 1/2 chi2_1, right at the boundary lambda = 0 (Self and Liang
             1987).
-        p_chi2: from chi2_1, as if lambda = 0 were no boundary: twice too large.
         p_bootstrap: (b + 1) / (B + 1) of a parametric bootstrap; NaN where none was made.
         simulated: its B statistics, empty where none was made.
     """
 
     statistic: float
     p_boundary: float
-    p_chi2: float
     p_bootstrap: float
     simulated: Array
 
@@ -170,7 +168,6 @@ def likelihood_ratio(bank: ChoiceBank, *, repetitions: int = 199, seed: int = 0)
     return RatioTest(
         statistic,
         boundary_p(statistic),
-        float(stats.chi2.sf(statistic, df=1)),
         p_bootstrap,
         simulated,
     )

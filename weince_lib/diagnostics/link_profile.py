@@ -31,14 +31,12 @@ class ProfileEstimate:
             none was asked for.
         high: upper end, likewise.
         fit: the other parameters there.
-        at_bound: whether the estimate lies at an end of its range.
     """
 
     value: float
     low: float
     high: float
     fit: LinkFit
-    at_bound: bool
 
 
 def profile_blend(bank: ChoiceBank, *, confidence: float = 0.95) -> ProfileEstimate:
@@ -65,7 +63,7 @@ def profile_blend(bank: ChoiceBank, *, confidence: float = 0.95) -> ProfileEstim
         return 2.0 * (best.log_likelihood - fit.log_likelihood)
 
     low, high = _interval(deviance, lam, (0.0, 1.0), confidence)
-    return ProfileEstimate(lam, low, high, best, lam in (0.0, 1.0))
+    return ProfileEstimate(lam, low, high, best)
 
 
 def fit_power(
@@ -171,13 +169,12 @@ def _profile(
     )
     value = float(found.x)
     best = fit(value, weights)
-    at_bound = min(value - bounds[0], bounds[1] - value) < 1e-3
     low, high = math.nan, math.nan
     if confidence is not None:
         low, high = _interval(
             lambda x: 2.0 * (best.log_likelihood - log_likelihood(x)), value, bounds, confidence
         )
-    return ProfileEstimate(value, low, high, best, at_bound)
+    return ProfileEstimate(value, low, high, best)
 
 
 def _interval(

@@ -157,9 +157,13 @@ def _own_temperature(*coordinates: str) -> Callable[[ChoiceBank], Fitted]:
         parameters = {"temperature": found.fit.temperature, "kappa": own.kappa}
         if len(coordinates) > 1:
             parameters["weight of shortfall"] = float(found.fit.blend[1])
-        return parameters, lambda bank: Design(bank, coordinates, own.factor(bank)).log_probability(
-            found.fit.theta
-        )
+
+        def log_probability(bank: ChoiceBank) -> Array:
+            return (
+                Design(bank, coordinates).scaled(own.factor(bank)).log_probability(found.fit.theta)
+            )
+
+        return parameters, log_probability
 
     return fit
 

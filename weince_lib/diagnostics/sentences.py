@@ -18,8 +18,7 @@ import torch
 
 from ..errors import InputError, MissingPackageError
 from ..losses.similarity import two_view_scores
-from .banks import ScoreBank
-from .choice_bank import ChoiceBank, choices_of
+from .choice_bank import ChoiceBank, ScoreBank, choices_of
 
 #: Where Debian's package has WordNet.
 WORDNET = Path("/usr/share/wordnet")

@@ -18,10 +18,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import MissingPackageError
-from .embedding_checks import columns_called
 
 #: What the first line of a CSV of labels says if it is a name, in lower case.
 LABEL_NAMES = ("label", "labels", "class", "classes", "target", "targets", "category", "y")
+#: Rows looked at in one go, so that a file larger than memory can be checked.
+_CHUNK = 65_536
+#: Names of columns that are no part of an embedding, in lower case.
+NOT_EMBEDDING = ("id", "ids", "idx", "index", "label", "labels", "class", "target", "split")
 _EXTRA = {"pandas": "companion", "pyarrow": "diagnose", "safetensors": "diagnose"}
 
 
@@ -280,6 +283,111 @@ def numbers(frame: Any, name: str, mend: str = "") -> np.ndarray:
         dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
         return np.asarray(frame.to_numpy(dtype=dtype, na_value=math.nan))
     return np.asarray(frame.to_numpy(dtype=dtype))
+
+
+def whole_columns(z: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Columns that hold whole numbers only, and not only 0.
+
+    Returns:
+        Their numbers, and whether some other column holds a fraction.
+    """
+    whole = np.arange(z.shape[1])
+    filled = np.zeros(z.shape[1], dtype=bool)
+    for start in range(0, len(z), _CHUNK):
+        part = np.asarray(z[start : start + _CHUNK])[:, whole]
+        with np.errstate(invalid="ignore"):
+            kept = (np.trunc(part) == part).all(axis=0)
+        filled[whole] |= (part != 0).any(axis=0)
+        whole = whole[kept]
+        if not whole.size:
+            break
+    return whole[filled[whole]], whole.size < z.shape[1]
+
+
+def choose_columns(
+    z: np.ndarray,
+    columns: Sequence[str],
+    name: str,
+    *,
+    ignore: Sequence[str | int] = (),
+    keep: Sequence[str | int] = (),
+    named: bool | None = True,
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Leave columns out that are no part of the embedding, and refuse those that look like it.
+
+    Args:
+        z: shape ``(n, d)``, numeric.
+        columns: their names.
+        name: what the error calls the embeddings.
+        ignore: columns to leave out, by name or number.
+        keep: columns that are part of the embedding however they look.
+        named: whether the names were given and may be judged; ``None`` for coordinates of
+            vectors, which cannot be named.
+
+    Returns:
+        The columns left, and notes on what was taken for granted.
+
+    Raises:
+        ValueError: for a column in ``ignore`` or ``keep`` that is not there, and for columns
+            that are neither ignored nor kept and are called like an id or a label, or hold whole
+            numbers where others hold fractions.
+    """
+    out, safe = (columns_called(columns, given, name) for given in (ignore, keep))
+    left = [k for k in range(len(columns)) if k not in out]
+    if not left:
+        raise ValueError(f"{name}: no column is left; ignore fewer")
+    notes = []
+    if out:
+        notes.append(f"{name}: {name_columns(columns, sorted(out))} left out, as asked.")
+        z = z[:, left]
+    if named:
+        called = [k for k in left if columns[k].strip().lower() in NOT_EMBEDDING and k not in safe]
+        if called:
+            raise ValueError(
+                f"{name}: {name_columns(columns, called)} seems to be no part of the embedding; "
+                + _ways(columns[called[0]])
+            )
+    found, fractions = whole_columns(z)
+    whole = [left[k] for k in found if left[k] not in safe]
+    if whole and fractions:
+        raise ValueError(
+            f"{name}: {name_columns(columns, whole)} holds whole numbers where other columns hold "
+            "fractions, as an id, label or index does; "
+            + ("leave it out of the vectors" if named is None else _ways(columns[whole[0]]))
+        )
+    if not fractions:
+        notes.append(
+            f"{name}: all entries are whole numbers; they were taken as coordinates, not as codes."
+        )
+    return z, tuple(notes)
+
+
+def columns_called(columns: Sequence[str], given: Sequence[str | int], name: str) -> set[int]:
+    """Positions of columns given by name or, where no name fits, by number from 0."""
+    found = set()
+    for column in given:
+        text = str(column)
+        if text in columns:
+            found.add(list(columns).index(text))
+        elif text.isdecimal() and int(text) < len(columns):
+            found.add(int(text))
+        else:
+            some = ", ".join(columns[:6]) + (", ..." if len(columns) > 6 else "")
+            raise ValueError(f"{name} has no column {text!r}; its columns: {some}")
+    return found
+
+
+def name_columns(columns: Sequence[str], which: Sequence[int]) -> str:
+    """Some columns in words, the first six by name."""
+    shown = ", ".join(repr(columns[k]) for k in which[:6])
+    return f"column{'s' if len(which) > 1 else ''} {shown}" + (", ..." if len(which) > 6 else "")
+
+
+def _ways(column: str) -> str:
+    return (
+        f"leave it out (--ignore-column {column}, or ReadSettings(ignore=({column!r},))) or say "
+        f"that it belongs to the embedding (--keep-column {column}, or keep=...)"
+    )
 
 
 def _parquet(path: Path) -> Table:

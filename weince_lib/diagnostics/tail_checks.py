@@ -53,11 +53,14 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from ..evt.moments import moment_fit
-from .bank_types import StreamedBank
+from .streamed_bank import StreamedBank
 
 #: Pairs nearer than this are the same item: vectors within 1.4e-5 of each other, about what one
 #: item's float32 embeddings from two batches differ by. More would cut off tails in few dimensions.
 DUPLICATE = 1e-10
+#: Pairs nearer than this are near-duplicates, to be looked at. A cosine above 0.999.
+NEAR_DUPLICATE = 1e-3
+_NAMED = 20
 #: Least gap that sets pairs apart, in mean excesses of the pairs below it.
 GAP = 5.0
 #: Least product of that gap and the number of pairs above it: a single pair must be further away.
@@ -94,6 +97,25 @@ class DistinctTail:
     members: np.ndarray
     pairs: int
     repeats: int
+
+
+@dataclass(frozen=True)
+class NearDuplicates:
+    """Pairs of rows that all but coincide, counted among the negatives looked at.
+
+    Attributes:
+        identical: pairs with 1 - s at most :data:`DUPLICATE`; their rows count as one.
+        near: pairs with 1 - s at most :data:`NEAR_DUPLICATE`, the identical ones among them.
+        rows: rows that are in such a pair.
+        closest: up to 20 of them, ``(i, j, 1 - s)``, the closest first.
+        complete: whether all are counted; not if the base threshold lies above cosine 0.999.
+    """
+
+    identical: int
+    near: int
+    rows: int
+    closest: tuple[tuple[int, int, float], ...]
+    complete: bool
 
 
 @dataclass(frozen=True)
@@ -175,6 +197,22 @@ def distinct_tail(bank: StreamedBank, embeddings: np.ndarray) -> DistinctTail:
         members=members[order],
         pairs=round(bank.pairs * (left * (left - 1)) / (n * (n - 1))),
         repeats=n - left,
+    )
+
+
+def near_duplicates(bank: StreamedBank) -> NearDuplicates:
+    """Count the pairs that all but coincide, and name the closest."""
+    near = np.flatnonzero(bank.shortfalls <= NEAR_DUPLICATE)
+    closest = near[np.argsort(bank.shortfalls[near], kind="stable")[:_NAMED]]
+    return NearDuplicates(
+        identical=int((bank.shortfalls <= DUPLICATE).sum()),
+        near=int(near.size),
+        rows=int(np.unique(bank.members[near]).size),
+        closest=tuple(
+            (int(min(pair)), int(max(pair)), float(delta))
+            for pair, delta in zip(bank.members[closest], bank.shortfalls[closest], strict=True)
+        ),
+        complete=bank.threshold <= 1.0 - NEAR_DUPLICATE,
     )
 
 

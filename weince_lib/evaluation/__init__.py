@@ -9,9 +9,9 @@ from .aggregate import (
     t_interval,
 )
 from .block_model import BlockModel, Estimate, critical, fit_blocks
-from .features import cached_features, features_key
+from .features import cached_features
 from .knn import RECALL_KS, knn_evaluate
-from .precision import detectable_effect, image_error, paired_image_error, power_of, seeds_to_tell
+from .precision import detectable_effect, image_error, paired_image_error, seeds_to_tell
 from .probe import PROBE_SEEDS, ProbeResult, linear_probe
 from .splits import Split, stratified_split
 
@@ -27,7 +27,6 @@ __all__ = [
     "cached_features",
     "critical",
     "detectable_effect",
-    "features_key",
     "fit_blocks",
     "image_error",
     "knn_evaluate",
@@ -35,7 +34,6 @@ __all__ = [
     "mean_within",
     "paired_difference",
     "paired_image_error",
-    "power_of",
     "seeds_to_tell",
     "select_on_validation",
     "stratified_split",

@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 from scipy import stats
 
-from ..checks import check_fraction
+from ..checks import check_fraction, check_values
 
 Configuration = TypeVar("Configuration", bound=Hashable)
 
@@ -74,7 +74,7 @@ def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
     Raises:
         ValueError: for no values, a value that is not finite, or a confidence outside (0, 1).
     """
-    data = _finite(values, "values")
+    data = check_values(values, "values")
     check_fraction("confidence", confidence)
     mean, n = float(data.mean()), len(data)
     if n == 1:
@@ -107,7 +107,7 @@ def mean_within(replicates: Mapping[int, Sequence[float]]) -> dict[int, float]:
                 f"encoder seed {seed} has {len(values)} replicates, the first has {expected}; "
                 "finish the missing runs first"
             )
-        means[seed] = float(_finite(values, f"encoder seed {seed}").mean())
+        means[seed] = float(check_values(values, f"encoder seed {seed}").mean())
     return means
 
 
@@ -130,8 +130,8 @@ def paired_difference(
     seeds = tuple(sorted(a.keys() & b.keys()))
     if not seeds:
         raise ValueError(f"no shared encoder seed: a has {sorted(a)}, b has {sorted(b)}")
-    first = _finite([a[seed] for seed in seeds], "a")
-    second = _finite([b[seed] for seed in seeds], "b")
+    first = check_values([a[seed] for seed in seeds], "a")
+    second = check_values([b[seed] for seed in seeds], "b")
     interval = t_interval((first - second).tolist(), confidence)
     error = float((first - second).std(ddof=1)) / math.sqrt(len(seeds)) if len(seeds) > 1 else 0.0
     # Differences that agree to rounding carry no information on their own spread.
@@ -167,16 +167,7 @@ def select_on_validation(
                 f"configuration {name!r} has encoder seeds {sorted(values)}, the first has "
                 f"{sorted(seeds)}; compare configurations on the same seeds"
             )
-        means[name] = statistics.fmean(_finite(list(values.values()), f"configuration {name!r}"))
+        means[name] = statistics.fmean(
+            check_values(list(values.values()), f"configuration {name!r}")
+        )
     return max(means, key=lambda name: means[name])
-
-
-def _finite(values: Sequence[float], name: str) -> np.ndarray:
-    """The values as a float64 vector, or one clear error."""
-    data = np.asarray(values, dtype=np.float64)
-    if data.ndim != 1 or data.size == 0:
-        raise ValueError(f"{name}: expected a list of numbers, got shape {data.shape}")
-    bad = np.flatnonzero(~np.isfinite(data))
-    if bad.size:
-        raise ValueError(f"{name}: entry {bad[0]} is {data[bad[0]]}")
-    return data

@@ -1,4 +1,4 @@
-"""Frozen features on disk, under a key made from their content.
+"""Frozen features: their precision, and a place on disk, under a key made from their content.
 
 The key is a hash of the encoder's weights and of the images, so features are never taken for those
 of another encoder or data set, and a changed one is simply not found.
@@ -71,3 +71,8 @@ def cached_features(
     with files.replacing(path) as aside, aside.open("wb") as file:
         np.save(file, features.numpy(), allow_pickle=False)
     return features
+
+
+def full_precision(features: Tensor) -> Tensor:
+    """Features in float32, or float64 if they came so; half precision blurs near neighbours."""
+    return features if features.dtype == torch.float64 else features.float()

@@ -8,11 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weince_lib.losses.arguments import check_embeddings, check_temperature
-from weince_lib.losses.similarity import ZERO_NORM
-
-from ..checks import check_at_least
-from .checks import check_labelled_features, full_precision
+from ..checks import check_at_least, check_labelled_features
+from ..losses.arguments import check_embeddings, check_temperature
+from ..losses.similarity import ZERO_NORM
+from .features import full_precision
 
 #: The k of R@k in the paper's Tables 3 and 7.
 RECALL_KS = (1, 2, 5, 10, 20, 50)
@@ -113,5 +112,5 @@ def _check(
     if not ks or min(ks) < 1 or len(set(ks)) != len(ks):
         raise ValueError(f"ks must be different positive integers, got {tuple(ks)}")
     check_at_least("neighbours", neighbours, 1)
-    if block is not None and block < 1:
-        raise ValueError(f"block must be at least 1, got {block}")
+    if block is not None:
+        check_at_least("block", block, 1)

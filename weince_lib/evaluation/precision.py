@@ -132,8 +132,9 @@ def image_error(accuracy: float, images: int) -> float:
     Raises:
         ValueError: for an accuracy outside [0, 100] or no images.
     """
+    check_at_least("images", images, 1)
     p = _share(accuracy)
-    return 100.0 * math.sqrt(p * (1.0 - p) / _count(images))
+    return 100.0 * math.sqrt(p * (1.0 - p) / images)
 
 
 def paired_image_error(a: float, b: float, images: int) -> tuple[float, float]:
@@ -160,9 +161,10 @@ def paired_image_error(a: float, b: float, images: int) -> tuple[float, float]:
     Raises:
         ValueError: for an accuracy outside [0, 100] or no images.
     """
-    p, q, n = _share(a), _share(b), _count(images)
+    check_at_least("images", images, 1)
+    p, q = _share(a), _share(b)
     rarely, often = abs(p - q), min(p + q, 2.0 - p - q)
-    low, high = (100.0 * math.sqrt(max(0.0, d - (p - q) ** 2) / n) for d in (rarely, often))
+    low, high = (100.0 * math.sqrt(max(0.0, d - (p - q) ** 2) / images) for d in (rarely, often))
     return low, high
 
 
@@ -170,12 +172,6 @@ def _share(accuracy: float) -> float:
     if not 0.0 <= accuracy <= 100.0:
         raise ValueError(f"an accuracy must lie in [0, 100] percent, got {accuracy}")
     return accuracy / 100.0
-
-
-def _count(images: int) -> int:
-    if images < 1:
-        raise ValueError(f"a test set needs images, got {images}")
-    return images
 
 
 def _check_power(power: float) -> None:

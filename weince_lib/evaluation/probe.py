@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..checks import check_positive
-from .checks import check_labelled_features, full_precision
+from ..checks import check_at_least, check_labelled_features, check_positive
+from .features import full_precision
 
 #: The paper's probe seeds.
 PROBE_SEEDS = (1, 2, 3, 4, 5)
@@ -42,13 +42,6 @@ class ProbeResult:
     def mean(self, name: str) -> float:
         """Accuracy in percent on one evaluation set, averaged over probe seeds."""
         return statistics.fmean(self.accuracy[name])
-
-    def rows(self) -> list[dict[str, float]]:
-        """One ``{"seed": ..., name: accuracy, ...}`` per probe seed."""
-        return [
-            {"seed": seed} | {name: values[i] for name, values in self.accuracy.items()}
-            for i, seed in enumerate(self.seeds)
-        ]
 
 
 def linear_probe(
@@ -87,8 +80,7 @@ def linear_probe(
     """
     _check(train_features, train_labels, evaluate, seeds)
     for name, value in (("epochs", epochs), ("batch_size", batch_size)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+        check_at_least(name, value, 1)
     check_positive("learning_rate", learning_rate)
     weight, bias = train_layers(
         full_precision(train_features.detach()),

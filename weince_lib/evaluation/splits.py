@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..checks import check_fraction
-from .checks import check_labels
+from ..checks import check_fraction, check_labels
 
 
 @dataclass(frozen=True)

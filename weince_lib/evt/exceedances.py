@@ -1,45 +1,21 @@
-"""Peaks over a threshold: the checks and the selection that every tail fit starts from."""
+"""Peaks over a threshold: the selection that every tail fit starts from."""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from ..checks import check_finite, check_fraction
+from ..checks import FloatArray, check_finite, check_fraction, check_values
 
-FloatArray = npt.NDArray[np.float64]
+__all__ = [
+    "MIN_EXCEEDANCES",
+    "FloatArray",
+    "check_values",
+    "select_exceedances",
+    "select_threshold",
+]
 
 #: Fewer exceedances than this say next to nothing about a tail's shape.
 MIN_EXCEEDANCES = 10
-
-
-def check_values(values: npt.ArrayLike, name: str = "values") -> FloatArray:
-    """Return ``values`` as a float64 vector, or raise one clear error.
-
-    Args:
-        values: real numbers, shape ``(n,)``; arrays, lists and CPU tensors alike.
-        name: what the error calls them.
-
-    Raises:
-        ValueError: if ``values`` is not one-dimensional, empty, not real-valued, or holds NaN or
-            infinity; the first such entry is named.
-    """
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have shape (n,), got {array.shape}; flatten them first")
-    if array.size == 0:
-        raise ValueError(f"{name} is empty; a tail needs at least {MIN_EXCEEDANCES} exceedances")
-    if array.dtype.kind not in "fiu":
-        raise ValueError(f"{name} must be real numbers, got dtype {array.dtype}")
-    array = array.astype(np.float64)
-    finite = np.isfinite(array)
-    if not finite.all():
-        index = int(np.argmin(finite))
-        raise ValueError(
-            f"{name}[{index}] is {array[index]}; "
-            f"drop the {array.size - int(finite.sum())} of {array.size} values that are not finite"
-        )
-    return array
 
 
 def select_threshold(values: FloatArray, threshold: float | None, quantile: float) -> float:

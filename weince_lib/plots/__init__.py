@@ -2,18 +2,33 @@
 
 from .allocation import allocation, allocation_curves
 from .calibration import gate_calibration
-from .choice import score_recovery, winner_shares
-from .gain import contrast_forest
-from .geometry import convergence, framework, spread_near_cap, wrong_link
-from .link import coordinates, evidence_over_anchors, line_fits, links
-from .link_evidence import (
+from .geometry import (
+    convergence,
+    framework,
+    score_recovery,
+    spread_near_cap,
+    winner_shares,
+    wrong_link,
+)
+from .link import (
+    coordinates,
+    evidence_over_anchors,
     gain_over_epochs,
     hardness,
     likelihood_ratio_null,
+    line_fits,
     link_gains,
     link_selection,
+    links,
 )
-from .maxima import Points, block_sums, convergence_rates, counter_examples, trichotomy
+from .maxima import (
+    Points,
+    block_sums,
+    convergence_rates,
+    counter_examples,
+    sphere_and_embeddings,
+    trichotomy,
+)
 from .misspecification import (
     Simulated,
     interval_coverage,
@@ -21,7 +36,14 @@ from .misspecification import (
     pseudo_true_link,
     sampling_law,
 )
-from .sphere import sphere_and_embeddings
+from .runs import (
+    contrast_forest,
+    dev_curves,
+    evidence_along_training,
+    simcse_sts,
+    training_history,
+    view_pairs,
+)
 from .style import (
     DOMAIN_COLOURS,
     LOSS_COLOURS,
@@ -31,11 +53,12 @@ from .style import (
     sharp_in_notebooks,
     style,
 )
-from .tail import peaks_over_threshold
-from .tail_fit import quantile_quantile
-from .text import dev_curves, evidence_along_training, simcse_sts
-from .thresholds import mean_residual_life, parameter_stability
-from .training import training_history, view_pairs
+from .tail import (
+    mean_residual_life,
+    parameter_stability,
+    peaks_over_threshold,
+    quantile_quantile,
+)
 
 __all__ = [
     "DOMAIN_COLOURS",

@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 from .style import DATA_COLOUR, LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, REFERENCE_COLOUR, style
 
 FITTED = "infonce-fitted"
+#: Cosine at which the axis starts; what lies below is in no panel.
+_LEAST = -0.4
 _NAMES = LOSS_NAMES | {
     "infonce": "InfoNCE, τ as trained",
     FITTED: "InfoNCE, τ fitted to the winners",
@@ -22,19 +24,15 @@ _COLOURS = LOSS_COLOURS | {FITTED: LOSS_COLOURS["infonce"]}
 def allocation(
     edges: Sequence[float],
     shares: Mapping[int, Mapping[str, np.ndarray]],
-    losses: Sequence[str] = ("infonce", FITTED, "weibit", "weince"),
-    least: float = -0.4,
 ) -> Figure:
     """Shares of risk and gradient over bins of cosine, one panel for each K.
 
     Args:
         edges: of the bins.
         shares: K to ``"risk"`` and losses to shares, shape ``(bins,)`` each.
-        losses: which are drawn.
-        least: cosine at which the axis starts; what lies below is in no panel.
     """
     centres = 0.5 * (np.asarray(edges[1:]) + np.asarray(edges[:-1]))
-    seen = centres > least
+    seen = centres > _LEAST
     with style():
         figure, panels = plt.subplots(
             1, len(shares), figsize=(PAGE_WIDTH, 3.1), sharey=True, squeeze=False
@@ -48,7 +46,7 @@ def allocation(
                 alpha=0.35,
                 label="risk: where positives lose",
             )
-            for loss in losses:
+            for loss in ("infonce", FITTED, "weibit", "weince"):
                 if loss in found:
                     axes.plot(
                         centres[seen],
@@ -57,7 +55,7 @@ def allocation(
                         color=_COLOURS[loss],
                         label=_NAMES[loss],
                     )
-            axes.set(xlabel="cosine of the negative", title=f"K = {size:,}", xlim=(least, 1.02))
+            axes.set(xlabel="cosine of the negative", title=f"K = {size:,}", xlim=(_LEAST, 1.02))
         panels[0][0].set(ylabel="share of risk, share of gradient")
         figure.legend(
             *panels[0][-1].get_legend_handles_labels(),

@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ..diagnostics.calibration import GateShare
 from .style import DATA_COLOUR, LOSS_COLOURS, PAGE_WIDTH, style
+
+if TYPE_CHECKING:  # the data type alone: diagnostics draws its report with this room
+    from ..diagnostics.calibration import GateShare
 
 
 def gate_calibration(
     shares: Sequence[GateShare],
-    negatives: Sequence[int] | None = None,
     tail: int | None = None,
 ) -> Figure:
     """Share of anchors with an open gate: a map of laws over tail sizes per gate and batch size.
 
     Args:
         shares: cells of :func:`weince_lib.diagnostics.gate_shares`.
-        negatives: numbers of negatives to draw, a column of maps each; all by default.
         tail: tail size to frame, for instance the default's; none by default.
-
-    Raises:
-        ValueError: if no cell has one of the numbers of negatives asked for.
     """
-    columns = list(dict.fromkeys(c.negatives for c in shares) if negatives is None else negatives)
-    missing = set(columns) - {c.negatives for c in shares}
-    if missing or not columns:
-        raise ValueError(f"no cells with {sorted(missing)} negatives; none to draw")
+    columns = list(dict.fromkeys(c.negatives for c in shares))
     gates = list(dict.fromkeys(c.gate for c in shares))
     cells = sorted(shares, key=lambda c: not c.endpoint)  # stable: the laws keep their order
     laws = list(dict.fromkeys(c.law for c in cells))

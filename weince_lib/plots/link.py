@@ -1,32 +1,38 @@
-"""Figures about the link itself: coordinates, probabilities, gradients, lambda over anchors."""
+"""Figures about the link: its coordinates, the evidence of a batch, which link explains winners."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from scipy.stats import chi2
 from torch import Tensor
 
+from ..evaluation import Interval
 from ..losses import TailEvidence, blended_logits
 from .style import DATA_COLOUR, LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, REFERENCE_COLOUR, style
 
+_SOFTMAX, _BLEND, _POWER, _OTHER = (
+    LOSS_COLOURS[n] for n in ("infonce", "weibit", "weince-calibrated", "weince-release")
+)
+_SELECTIONS = {
+    "winner_kept": ("winner kept, data", _BLEND, "o-"),
+    "simulated": ("winner kept, winners drawn from a softmax", REFERENCE_COLOUR, "s--"),
+    "by_rank": ("by rank, data", _POWER, "^-"),
+}
 
-def coordinates(
-    temperature: float = 0.5,
-    beta: float = 2.0,
-    blends: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0),
-) -> Figure:
+
+def coordinates() -> Figure:
     """The blend of the two coordinates near the cap, and the gradient each candidate gets.
 
-    Args:
-        temperature: tau of the softmax coordinate.
-        beta: tail index of the endpoint coordinate.
-        blends: values of lambda to draw.
+    At the paper's temperature for images, 0.5, and tail index 2.
     """
+    temperature, beta = 0.5, 2.0
     s = 1 - torch.logspace(0, -6, 2000, dtype=torch.float64)
     one = torch.ones(1, dtype=torch.float64)
     with style():
@@ -35,7 +41,7 @@ def coordinates(
         blend = LinearSegmentedColormap.from_list(
             "", [LOSS_COLOURS[n] for n in ("infonce", "weibit")]
         )
-        for lam in blends:
+        for lam in (0.0, 0.25, 0.5, 0.75, 1.0):
             colour = blend(lam)
             logit = blended_logits(s[None], lam * one, beta * one, temperature)[0]
             slope = (1 - lam) / temperature + lam * beta / (1 - s)
@@ -156,4 +162,177 @@ def line_fits(tail: Tensor, evidence: TailEvidence, anchor: int) -> Figure:
             f"ΔAIC = {float(evidence.delta_aic[anchor]):.0f}",
             fontsize=9,
         )
+    return figure
+
+
+def link_selection(
+    blends: Mapping[str, Interval],
+    gains: Mapping[str, Sequence[float]],
+    paper_blend: tuple[float, float],
+    paper_gain: tuple[float, float],
+) -> Figure:
+    """Fitted blend weight and held-out gain of each encoder (Figure 4).
+
+    Args:
+        blends: encoder to lambda with its profile interval.
+        gains: encoder to the mean gain of each held-out batch, nats per anchor.
+        paper_blend: the paper's range, drawn as a band.
+        paper_gain: likewise.
+    """
+    with style():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 2.5))
+        for x, (interval, batches) in enumerate(zip(blends.values(), gains.values(), strict=True)):
+            error = [[interval.mean - interval.low], [interval.high - interval.mean]]
+            left.errorbar(x, interval.mean, error, fmt="o", ms=4, color=_BLEND)
+            spread = np.linspace(-0.15, 0.15, len(batches))
+            right.plot(x + spread, batches, ".", ms=4, color=REFERENCE_COLOUR)
+            right.plot(x, np.mean(batches), "o", ms=5, color=_BLEND)
+        for axes, band in ((left, paper_blend), (right, paper_gain)):
+            axes.axhspan(*band, color=_OTHER, alpha=0.2, lw=0, label="the paper's range")
+            axes.axhline(0, color=_SOFTMAX, lw=1)
+            axes.set_xticks(range(len(blends)), blends)
+            axes.set(xlabel="encoder seed")
+        left.set(ylabel="blend weight λ̂", ylim=(-0.03, 1.0), title="0 is softmax, 1 endpoint alone")
+        right.set(ylabel="held-out gain\n(nats per anchor)", title="Gain of the blend over softmax")
+        left.legend(loc="upper right")
+    return figure
+
+
+def link_gains(
+    gains: Mapping[str, Interval], names: Mapping[str, str], endpoint: Sequence[str]
+) -> Figure:
+    """Held-out gain of several links over the softmax (Figure 10, and the rivals).
+
+    Args:
+        gains: link to its gain with an interval over encoders, nats per anchor.
+        names: link to what the figure calls it, in order from the top.
+        endpoint: links that have an endpoint at the cap, drawn in the endpoint's colour.
+    """
+    with style():
+        figure, axes = plt.subplots(figsize=(PAGE_WIDTH, 0.5 + 0.3 * len(names)))
+        for y, link in enumerate(reversed(list(names))):
+            i = gains[link]
+            colour = _BLEND if link in endpoint else _POWER
+            axes.errorbar(
+                i.mean,
+                y,
+                xerr=[[i.mean - i.low], [i.high - i.mean]],
+                fmt="o",
+                ms=4,
+                color=colour,
+            )
+        axes.axvline(0, color=_SOFTMAX, lw=1)
+        axes.set_yticks(range(len(names)), [names[link] for link in reversed(list(names))])
+        axes.set(xlabel="held-out gain over softmax (nats per anchor)")
+        axes.grid(axis="y", visible=False)
+    return figure
+
+
+def hardness(ablations: Sequence[Mapping[str, Any]]) -> Figure:
+    """Figures 7 and 8 over several encoders: blend and gain against negatives kept and pool.
+
+    Args:
+        ablations: for each encoder, what :func:`~weince_lib.runs.link.ablate` found, as a
+            record holds it.
+    """
+    with style():
+        figure, panels = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.9))
+        for name, (label, colour, line) in _SELECTIONS.items():
+            for axes, kind, over, what in (
+                (panels[0], "hardness", "kept", "blend"),
+                (panels[1], "hardness", "kept", "gain"),
+                (panels[2], "pool", "pool", "blend"),
+            ):
+                x = [p[over] for p in ablations[0][name][kind]]
+                # One without a value has winners that score no higher than chance.
+                y = np.array(
+                    [
+                        [np.nan if p[what] is None else p[what] for p in encoder[name][kind]]
+                        for encoder in ablations
+                    ]
+                )
+                known = np.isfinite(y).all(axis=0)
+                x, y = np.array(x)[known], y[:, known]
+                axes.plot(
+                    x,
+                    y.mean(axis=0),
+                    line,
+                    ms=4,
+                    color=colour,
+                    label=label if kind == "pool" else "",
+                )
+                axes.fill_between(x, y.min(axis=0), y.max(axis=0), color=colour, alpha=0.15, lw=0)
+        everything = ablations[0]["winner_kept"]["hardness"][-1]["pool"]
+        fixed = ablations[0]["winner_kept"]["pool"][0]["kept"]
+        panels[0].set(
+            ylabel="blend weight λ̂", xlabel="negatives kept", title=f"Hardest of {everything}"
+        )
+        panels[1].set(
+            ylabel="held-out gain (nats)", xlabel="negatives kept", title=f"Hardest of {everything}"
+        )
+        panels[2].set(ylabel="blend weight λ̂", xlabel="pool", title=f"{fixed} hardest of a pool")
+        for axes in panels:
+            axes.set_xscale("log", base=2)
+            axes.xaxis.set_major_formatter(lambda v, _: f"{v:g}")
+            axes.axhline(0, color=_SOFTMAX, lw=1)
+        for axes in (panels[0], panels[2]):
+            axes.set_ylim(-0.05, 1.08)
+        figure.legend(
+            *panels[2].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8
+        )
+    return figure
+
+
+def likelihood_ratio_null(simulated: np.ndarray) -> Figure:
+    """Likelihood ratios simulated under the softmax, against both reference laws.
+
+    Args:
+        simulated: statistics of the parametric bootstrap, shape ``(repetitions,)``.
+    """
+    with style():
+        figure, axes = plt.subplots(figsize=(0.6 * PAGE_WIDTH, 2.6))
+        grid = np.linspace(0, max(8.0, float(simulated.max())), 400)
+        ordered = np.sort(simulated)
+        axes.step(
+            ordered,
+            1 - np.arange(len(ordered)) / len(ordered),
+            color=DATA_COLOUR,
+            label=f"{len(ordered):,} simulated",
+        )
+        axes.plot(grid, 0.5 * chi2.sf(grid, 1), color=_BLEND, label="½χ²₀ + ½χ²₁")
+        axes.plot(grid, chi2.sf(grid, 1), "--", color=_SOFTMAX, label="χ²₁")
+        axes.axhline(0.05, color=REFERENCE_COLOUR, lw=0.8, ls=":")
+        axes.set(
+            yscale="log",
+            ylim=(0.5 / len(ordered), 1.3),
+            xlabel="likelihood ratio 2(l₁ − l₀)",
+            ylabel="probability to exceed",
+        )
+        axes.legend()
+    return figure
+
+
+def gain_over_epochs(epochs: Sequence[Sequence[Mapping[str, Any]]], seeds: Sequence[int]) -> Figure:
+    """Blend weight and held-out gain along training, one line an encoder (Figure 9).
+
+    Args:
+        epochs: for each encoder, rows with ``epoch``, ``blend`` and ``gain``, as recorded.
+        seeds: the encoders' seeds.
+    """
+    styles = ("o-", "s-", "^-", "d-", "v-", "x-")
+    with style():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 2.4))
+        for i, (rows, seed) in enumerate(zip(epochs, seeds, strict=True)):
+            at = range(len(rows))
+            blend = [np.nan if row["blend"] is None else row["blend"] for row in rows]
+            look = {"ms": 3.5, "lw": 1.2, "alpha": 0.85}
+            left.plot(at, blend, styles[i % 6], color=_BLEND, label=f"seed {seed}", **look)
+            right.plot(at, [r["gain"]["mean"] for r in rows], styles[i % 6], color=_BLEND, **look)
+        for axes in (left, right):
+            axes.set_xticks(range(len(epochs[0])), [str(row["epoch"]) for row in epochs[0]])
+            axes.axhline(0, color=_SOFTMAX, lw=1)
+            axes.set(xlabel="epochs of training")
+        left.set(ylabel="blend weight λ̂", ylim=(-0.05, 1.05))
+        left.legend(ncols=2)
+        right.set(ylabel="held-out gain (nats per anchor)")
     return figure

@@ -1,12 +1,14 @@
-"""Figures about maxima: the three limits, how fast, random blocks, counter-examples."""
+"""Figures of notebook 02: the three limits of maxima, how fast, random blocks, the sphere."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -28,6 +30,10 @@ class Points:
     x: np.ndarray
     y: np.ndarray
     error: np.ndarray
+
+    def draw(self, axes: Axes, fmt: str, **look: Any) -> None:
+        """Draw them on axes, ``fmt`` and look as matplotlib's ``errorbar`` takes them."""
+        axes.errorbar(self.x, self.y, self.error, fmt=fmt, **look)
 
 
 def trichotomy(
@@ -63,15 +69,7 @@ def trichotomy(
             above.plot(x, gev_density(x, law.shape), **dashed)
             below.plot(x[x >= 0], _positive(canonical_tail(x[x >= 0], law.shape)), **dashed)
             points = _histogram(maxima[law.name], low, high)
-            above.errorbar(
-                points.x,
-                points.y,
-                points.error,
-                fmt="o",
-                ms=2.2,
-                lw=0.8,
-                color=DATA_COLOUR,
-            )
+            points.draw(above, "o", ms=2.2, lw=0.8, color=DATA_COLOUR)
             shape = f"{law.shape:.2g}".replace("-", "−")
             above.set(title=f"{name}, ξ = {shape}\n({law.name})", xlim=(low, high))
             above.set_ylim(bottom=0)
@@ -168,15 +166,7 @@ def block_sums(
         for (name, (exact, points)), mark in zip(spreads.items(), MARKS, strict=False):
             colour = DOMAIN_COLOURS[name]
             middle.plot(points.x, exact, color=colour, lw=1)
-            middle.errorbar(
-                points.x,
-                points.y,
-                points.error,
-                fmt=mark,
-                ms=3.5,
-                color=colour,
-                label=name,
-            )
+            points.draw(middle, mark, ms=3.5, color=colour, label=name)
         middle.set(
             xscale="log",
             yscale="log",
@@ -187,15 +177,7 @@ def block_sums(
         middle.yaxis.set_minor_formatter(NullFormatter())
         middle.legend(fontsize=7)
         for (name, points), mark in zip(laws.items(), MARKS, strict=False):
-            right.errorbar(
-                points.x,
-                points.y,
-                points.error,
-                fmt=f"{mark}-",
-                ms=3,
-                lw=1,
-                color=DOMAIN_COLOURS[name],
-            )
+            points.draw(right, f"{mark}-", ms=3, lw=1, color=DOMAIN_COLOURS[name])
         right.axhline(0, color="black", ls="--", lw=1)
         right.set(
             xlabel="normalised value x", ylabel="block's law − G", title="Random block against G"
@@ -222,9 +204,7 @@ def counter_examples(
         for panel, colour, (title, (curves, points)) in zip(
             axes, colours, panels.items(), strict=False
         ):
-            panel.errorbar(
-                points.x, points.y, points.error, fmt="o", ms=2.5, color=DATA_COLOUR, label="drawn"
-            )
+            points.draw(panel, "o", ms=2.5, color=DATA_COLOUR, label="drawn")
             for row, (label, values) in enumerate(curves.items()):
                 dashed = {"color": (REFERENCE_COLOUR, "black")[row % 2], "ls": ("--", ":")[row % 2]}
                 line = {"color": colour} if row == 0 else dashed
@@ -262,3 +242,60 @@ def _histogram(values: np.ndarray, low: float, high: float, bins: int = 24) -> P
 def _positive(values: np.ndarray) -> np.ndarray:
     """Zeros, which a logarithmic axis cannot show, as gaps."""
     return np.where(values > 0, values, np.nan)
+
+
+def sphere_and_embeddings(
+    shapes: Mapping[int, tuple[float, np.ndarray, Points]],
+    embeddings: Mapping[str, np.ndarray],
+    even: tuple[np.ndarray, np.ndarray],
+    dimension: int,
+) -> Figure:
+    """Left: the sphere's shape at finite thresholds. Right: intrinsic dimension of embeddings.
+
+    Args:
+        shapes: dimension to limit, exact values over the share above the threshold, and estimates
+            (whose x is that share).
+        embeddings: label to local intrinsic dimensions over the neighbours of ``even``.
+        even: numbers of neighbours k, and the value for vectors spread evenly over the sphere.
+        dimension: of the embedding space.
+    """
+    colours = ("#009E73", "#D55E00", "#0072B2", "#CC79A7", "#E69F00")
+    with style():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 2.8))
+        for colour, mark, (d, (limit, exact, points)) in zip(
+            colours, MARKS, shapes.items(), strict=False
+        ):
+            left.plot(points.x, exact, color=colour, lw=1)
+            left.axhline(limit, color=colour, ls=":", lw=1)
+            points.draw(left, mark, ms=3.5, color=colour, label=f"d = {d}")
+        left.set(
+            xscale="log",
+            xlabel="share of pairs above the threshold",
+            ylabel="shape ξ̂, endpoint known",
+            title="Sphere: dots drawn, lines exact, dotted −2/(d − 1)",
+        )
+        left.title.set_fontsize(8)
+        left.invert_xaxis()
+        left.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 0.32), fontsize=7)
+        neighbours, values = even
+        right.plot(
+            neighbours, values, color=REFERENCE_COLOUR, ls="--", label=f"even, d = {dimension}"
+        )
+        right.axhline(dimension - 1, color=REFERENCE_COLOUR, ls=":", lw=1)
+        for colour, mark, (label, line) in zip(colours, MARKS, embeddings.items(), strict=False):
+            right.plot(neighbours, line, marker=mark, ms=3.5, lw=1, color=colour, label=label)
+        right.set(
+            xscale="log",
+            yscale="log",
+            xlabel="neighbours k",
+            ylabel="local intrinsic dimension 2β̂",
+            title="Dimension of the embeddings",
+            xticks=neighbours,
+            yticks=[1, 2, 5, 10, 20, 50, 100],
+            ylim=(1, 100),
+        )
+        right.set_xticklabels([f"{k:g}" for k in neighbours])
+        right.set_yticklabels(["1", "2", "5", "10", "20", "50", "100"])
+        right.minorticks_off()
+        right.legend(fontsize=6.5, ncols=2, loc="center", bbox_to_anchor=(0.5, 0.53))
+    return figure

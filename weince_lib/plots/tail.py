@@ -1,18 +1,22 @@
-"""Figure 3's three looks at a score tail: density, quantiles, shape against threshold."""
+"""Figures of a score tail: density, quantiles, shape over thresholds, the choice of one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
-from ..evt import GPDFit, KnownEndpointFit
+from ..evt import GPDFit, KnownEndpointFit, MeanExcess, StabilityPoint
 from .style import DATA_COLOUR, LOSS_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, style
 
 _WEIBULL, _GUMBEL, _KNOWN = (LOSS_COLOURS[n] for n in ("weibit", "infonce", "weince-calibrated"))
+#: Dots a quantile plot shows beside the top ones; more would only fill the file.
+_SHOWN = 400
 
 
 def peaks_over_threshold(
@@ -84,7 +88,7 @@ def peaks_over_threshold(
     return figure
 
 
-def _shapes(axes: plt.Axes, by_quantile: Sequence[tuple[float, GPDFit, KnownEndpointFit]]) -> None:
+def _shapes(axes: Axes, by_quantile: Sequence[tuple[float, GPDFit, KnownEndpointFit]]) -> None:
     """Shape estimates with their 95 % intervals against the threshold's quantile."""
     position = np.arange(len(by_quantile))
     curves = (
@@ -111,3 +115,215 @@ def _shapes(axes: plt.Axes, by_quantile: Sequence[tuple[float, GPDFit, KnownEndp
         ylabel="shape ξ̂",
         title="Shape, with 95 % intervals*",
     )
+
+
+def quantile_quantile(values: np.ndarray, fit: GPDFit, known: KnownEndpointFit) -> Figure:
+    """Observed excesses against each model's quantiles; the difference, with 95 % bands.
+
+    The bands are pointwise, for independent excesses drawn from the model: order statistic i of n
+    has the probability law Beta(i, n + 1 - i).
+
+    Args:
+        values: the sample that was fitted, shape ``(n,)``.
+        fit: generalised Pareto fit; without an estimate it is left out.
+        known: fit with a known endpoint, above the same threshold.
+
+    Raises:
+        ValueError: for a ``known`` fit above another threshold.
+    """
+    excess, laws = _laws(values, fit, known)
+    ranks = _ranks(excess.size)
+    with style():
+        figure, (whole, rest) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 2.9))
+        for name, (law, colour) in laws.items():
+            model = law.ppf(ranks / (excess.size + 1))
+            observed = excess[ranks - 1]
+            low, high = law.ppf(_band(ranks, excess.size))
+            whole.plot(model, observed, ".", ms=3, color=colour, label=name)
+            if colour != _GUMBEL:
+                rest.fill_between(model, low - model, high - model, color=colour, alpha=0.15, lw=0)
+                rest.plot(model, observed - model, ".", ms=2.5, color=colour)
+        top = 1.15 * float(excess[-1])
+        whole.plot([0, top], [0, top], color=REFERENCE_COLOUR, lw=0.8, ls=":")
+        rest.axhline(0.0, color=REFERENCE_COLOUR, lw=0.8, ls=":")
+        whole.set(
+            xlabel="model quantile of the excess",
+            ylabel="observed excess",
+            title=f"{excess.size:,} excesses over u = {fit.threshold:.3f}",
+            xlim=(0, top),
+            ylim=(0, top),
+        )
+        rest.set(
+            xlabel="model quantile of the excess",
+            ylabel="observed − model",
+            title="Difference, with pointwise 95 % bands",
+            xlim=(0, top),
+        )
+        figure.legend(
+            *whole.get_legend_handles_labels(), loc="outside lower center", ncols=3, markerscale=3
+        )
+    return figure
+
+
+def _laws(
+    values: np.ndarray, fit: GPDFit, known: KnownEndpointFit
+) -> tuple[np.ndarray, dict[str, tuple[Any, str]]]:
+    """Ordered excesses, and each model's law of them with its colour, by name."""
+    excess = np.sort(values[values > fit.threshold] - fit.threshold)
+    laws: dict[str, tuple[Any, str]] = {}
+    if np.isfinite(fit.shape):
+        name = f"generalised Pareto, ξ̂ = {fit.shape:.2f}".replace("-", "−")
+        laws[name] = (stats.genpareto(fit.shape, scale=fit.scale), _WEIBULL)
+    if known.threshold != fit.threshold:
+        raise ValueError(
+            f"the fits lie above different thresholds, {fit.threshold:.6g} and "
+            f"{known.threshold:.6g}: fit both above one"
+        )
+    room = known.endpoint - known.threshold
+    name = f"endpoint at {known.endpoint:g}, ξ̂ = {known.shape:.2f}".replace("-", "−")
+    laws[name] = (stats.genpareto(known.shape, scale=-known.shape * room), _KNOWN)
+    laws["exponential (ξ = 0)"] = (stats.expon(scale=excess.mean()), _GUMBEL)
+    return excess, laws
+
+
+def _ranks(size: int) -> np.ndarray:
+    """Ranks to draw, ascending: some of the body, all of the top."""
+    body = np.linspace(1, size, min(size, _SHOWN)).astype(int)
+    top = np.arange(max(1, size - 100), size + 1)
+    return np.unique(np.concatenate([body, top]))
+
+
+def _band(ranks: np.ndarray, size: int) -> np.ndarray:
+    """2.5 % and 97.5 % points of the probabilities of order statistics, shape ``(2, ranks)``."""
+    return np.array([stats.beta.ppf(p, ranks, size + 1 - ranks) for p in (0.025, 0.975)])
+
+
+def parameter_stability(points: Sequence[StabilityPoint]) -> Figure:
+    """Shape and modified scale over thresholds: above a good one both are level.
+
+    Where maximum likelihood has no estimate an arrow shows that the shape lies at or below -1, the
+    modified scale stays empty, and the fits with a known endpoint, if there are any, go on.
+
+    Args:
+        points: from :func:`weince_lib.evt.parameter_stability`, at least one.
+    """
+    position = np.arange(len(points), dtype=float)
+    known = [(x, p.known) for x, p in zip(position, points, strict=True) if p.known is not None]
+    beside = np.array([x + 0.08 for x, _ in known])
+    with style():
+        figure, (shape, scale) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 2.9))
+        draw_intervals(
+            shape,
+            position - 0.08,
+            [(p.fit.shape, p.fit.shape_low, p.fit.shape_high) for p in points],
+            _WEIBULL,
+            "generalised Pareto",
+        )
+        draw_intervals(
+            scale,
+            position - 0.08,
+            [(p.modified_scale, p.modified_scale_low, p.modified_scale_high) for p in points],
+            _WEIBULL,
+        )
+        draw_intervals(
+            shape,
+            beside,
+            [(k.shape, k.shape_low, k.shape_high) for _, k in known],
+            _KNOWN,
+            "endpoint known",
+        )
+        draw_intervals(
+            scale,
+            beside,
+            [
+                (-k.shape * k.endpoint, -k.shape_high * k.endpoint, -k.shape_low * k.endpoint)
+                for _, k in known
+            ],
+            _KNOWN,
+        )
+        missing = [x for x, p in zip(position, points, strict=True) if np.isnan(p.fit.shape)]
+        if missing:
+            shape.plot(
+                np.array(missing) - 0.08,
+                np.full(len(missing), -1.0),
+                "v",
+                ms=5,
+                mfc="none",
+                color=_WEIBULL,
+                label="no maximum: ξ ≤ −1",
+            )
+        for level, name in ((-0.5, "−½"), (-1.0, "−1")):
+            if shape.get_ylim()[0] < level:
+                shape.axhline(level, color=REFERENCE_COLOUR, lw=0.8, ls=":")
+                shape.annotate(
+                    name,
+                    (1.0, level),
+                    xycoords=("axes fraction", "data"),
+                    xytext=(2, 0),
+                    textcoords="offset points",
+                    va="center",
+                    fontsize=7,
+                    color=DATA_COLOUR,
+                )
+        shape.axhline(0.0, color=_GUMBEL, lw=1)
+        labels = [f"{p.quantile:g}\n{p.fit.exceedances:,}" for p in points]
+        for axes, title, symbol in (
+            (shape, "Shape", "shape ξ̂"),
+            (scale, "Modified scale", "σ̂ − ξ̂ u  (units of the scores)"),
+        ):
+            axes.set_xticks(position, labels)
+            axes.set(
+                xlabel="threshold quantile, exceedances",
+                ylabel=symbol,
+                title=f"{title}, with {100 * points[0].fit.confidence:g} % intervals",
+            )
+        figure.legend(
+            *shape.get_legend_handles_labels(), loc="outside lower center", ncols=3, markerscale=1.2
+        )
+    return figure
+
+
+def mean_residual_life(points: Sequence[MeanExcess]) -> Figure:
+    """Mean excess over thresholds: a straight line above a good one.
+
+    Args:
+        points: from :func:`weince_lib.evt.mean_residual_life`.
+    """
+    threshold = np.array([p.threshold for p in points])
+    with style():
+        figure, axes = plt.subplots(figsize=(PAGE_WIDTH, 2.8))
+        axes.fill_between(
+            threshold,
+            [p.low for p in points],
+            [p.high for p in points],
+            color=DATA_COLOUR,
+            alpha=0.18,
+            lw=0,
+            label=f"{100 * points[0].confidence:g} % interval",
+        )
+        axes.plot(threshold, [p.mean for p in points], color=DATA_COLOUR, label="mean excess")
+        axes.set(
+            xlabel="threshold u (units of the scores)",
+            ylabel="mean excess over u",
+            title="Straight above a good threshold: falling for ξ < 0, level for ξ = 0",
+        )
+        axes.legend()
+    return figure
+
+
+def draw_intervals(
+    axes: Axes,
+    position: np.ndarray,
+    triples: Sequence[tuple[float, float, float]],
+    colour: str,
+    label: str | None = None,
+    *,
+    width: float = 1.0,
+    size: float = 3.0,
+) -> None:
+    """Estimates with their intervals; an interval without an estimate is a bare line."""
+    if not triples:
+        return
+    centre, low, high = np.array(triples).T
+    axes.vlines(position, low, high, color=colour, lw=width)
+    axes.plot(position, centre, "o", ms=size, color=colour, label=label)

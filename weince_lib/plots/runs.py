@@ -1,4 +1,4 @@
-"""Figures about sentences: STS by seed and loss, the choice of a checkpoint, tail evidence."""
+"""Figures of training runs and studies: images, losses, sentences, contrasts of the settings."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from torch import Tensor
 
 from ..evaluation import Interval, paired_difference, t_interval
 from .style import DATA_COLOUR, LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, REFERENCE_COLOUR, style
@@ -20,6 +22,128 @@ if TYPE_CHECKING:  # pandas takes a second to load, and only the types need it
 
 #: Method to metric by encoder seed.
 BySeed = Mapping[str, Mapping[int, float]]
+#: Colour and marker of the first, second, ... data set; both tell them apart. The colours are Paul
+#: Tol's muted ones, safe for colour-blind readers, and none is a loss's.
+_LOOKS = (("#332288", "o"), ("#117733", "D"), ("#882255", "s"), ("#999933", "^"))
+#: Distance of two data sets within a contrast, where neighbouring contrasts are 1 apart.
+_APART = 0.22
+
+
+def training_history(history: Sequence[dict[str, float]], loss: str) -> Figure:
+    """Loss per epoch, and for WEINCE the mean blend weight and the median tail index.
+
+    Args:
+        history: one row per epoch, as :func:`weince_lib.vision.train` returns it.
+        loss: the loss's label, for its colour and name.
+    """
+    panels = [("loss", "loss (nats per anchor)")]
+    if "lam" in history[0]:
+        panels += [("lam", "mean λ over anchors"), ("beta", "median β̂ over anchors")]
+    epochs = range(1, len(history) + 1)
+    with style():
+        figure, axes = plt.subplots(
+            1, len(panels), figsize=(PAGE_WIDTH * len(panels) / 3, 2.2), squeeze=False
+        )
+        for panel, (name, label) in zip(axes[0], panels, strict=True):
+            panel.plot(epochs, [row[name] for row in history], color=LOSS_COLOURS[loss])
+            panel.set(xlabel="epoch", ylabel=label)
+        figure.suptitle(LOSS_NAMES[loss], fontsize=9)
+    return figure
+
+
+def view_pairs(images: Tensor, views: tuple[Tensor, Tensor]) -> Figure:
+    """Images above their two augmented views.
+
+    Args:
+        images: uint8, shape ``(n, C, H, W)``, one column each.
+        views: two float batches in [0, 1] of the same shape.
+    """
+    rows = (("image", images.float() / 255), ("view 1", views[0]), ("view 2", views[1]))
+    with style():
+        figure, axes = plt.subplots(
+            3, len(images), figsize=(PAGE_WIDTH, PAGE_WIDTH * 3 / len(images)), squeeze=False
+        )
+        for panels, (name, batch) in zip(axes, rows, strict=True):
+            for panel, image in zip(panels, batch, strict=True):
+                panel.imshow(
+                    image.permute(1, 2, 0).squeeze(-1).numpy(), cmap="gray", vmin=0, vmax=1
+                )
+                panel.set(xticks=[], yticks=[])
+                panel.grid(visible=False)
+            panels[0].set_ylabel(name)
+    return figure
+
+
+def contrast_forest(
+    found: pd.DataFrame,
+    measures: Mapping[str, str],
+    margin: float,
+) -> Figure:
+    """Differences in points with their intervals: a group of rows a contrast, a panel a measure.
+
+    Args:
+        found: rows ``contrast, data, metric, difference, low, high``, first contrast on top. Rows
+            without a difference are left out; without an interval there is a point alone.
+        measures: metrics to show, with the panels' titles; one without rows is left out.
+        margin: differences smaller than this do not matter; the band is shaded.
+
+    Returns:
+        The figure. A filled marker says that the interval leaves 0 out.
+
+    Raises:
+        ValueError: if no row has a difference, or there are more data sets than looks.
+    """
+    found = found.dropna(subset=["difference"])
+    titles = {m: t for m, t in measures.items() if (found["metric"] == m).any()}
+    if not titles:
+        raise ValueError("no contrast has a difference to draw")
+    contrasts = list(dict.fromkeys(found["contrast"]))
+    data = list(dict.fromkeys(found["data"]))
+    if len(data) > len(_LOOKS):
+        raise ValueError(f"at most {len(_LOOKS)} data sets fit into a figure, got {len(data)}")
+    columns = min(2, len(titles))
+    rows = -(-len(titles) // columns)
+    with style():
+        height = 0.7 + rows * (0.5 + len(contrasts) * (0.16 + 0.13 * len(data)))
+        figure, grid = plt.subplots(
+            rows, columns, sharey=True, squeeze=False, figsize=(PAGE_WIDTH, height)
+        )
+        for axes in grid.flat[len(titles) :]:
+            axes.axis("off")
+        for axes, (metric, title) in zip(grid.flat, titles.items(), strict=False):
+            axes.axvspan(-margin, margin, color=REFERENCE_COLOUR, alpha=0.22, linewidth=0)
+            axes.axvline(0.0, color=REFERENCE_COLOUR, linewidth=1.0)
+            for row in found[found["metric"] == metric].to_dict("records"):
+                which = data.index(row["data"])
+                place = contrasts.index(row["contrast"]) + _APART * (which - (len(data) - 1) / 2)
+                colour, marker = _LOOKS[which]
+                axes.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=1.5)
+                apart = row["low"] > 0 or row["high"] < 0
+                face = colour if apart else "white"
+                axes.plot(
+                    row["difference"],
+                    place,
+                    marker,
+                    color=colour,
+                    markerfacecolor=face,
+                    markersize=4.5,
+                )
+            for edge in range(len(contrasts) - 1):
+                axes.axhline(edge + 0.5, color=REFERENCE_COLOUR, linewidth=0.4)
+            axes.set_yticks(range(len(contrasts)), contrasts)
+            axes.set_ylim(len(contrasts) - 0.5, -0.5)
+            axes.tick_params(axis="y", length=0)
+            axes.set_title(title)
+            axes.grid(visible=False, axis="y")
+        for axes in grid[-1]:
+            axes.set_xlabel("difference, points")
+        handles = [
+            Line2D([], [], color=colour, marker=marker, markersize=4.5, label=name)
+            for name, (colour, marker) in zip(data, _LOOKS, strict=False)
+        ]
+        band = Patch(color=REFERENCE_COLOUR, alpha=0.22, label=f"within ±{margin:g}")
+        figure.legend(handles=[*handles, band], loc="outside lower center", ncols=len(handles) + 1)
+    return figure
 
 
 def simcse_sts(

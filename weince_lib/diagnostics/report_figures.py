@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
-from ..diagnostics.batch_correction import Correction
-from ..diagnostics.shape_verdict import MARGIN, ShapeAt
-from .style import DATA_COLOUR, LOSS_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, style
+from ..plots import LOSS_COLOURS, PAGE_WIDTH, quantile_quantile, style
+from ..plots.style import DATA_COLOUR, REFERENCE_COLOUR
+from ..plots.tail import draw_intervals
+from .batch_correction import Correction
+from .shape_verdict import MARGIN, ShapeAt
+
+__all__ = ["correction", "cosines_and_tail", "quantile_quantile", "shapes_over_thresholds"]
 
 _FREE, _GUMBEL, _KNOWN = (LOSS_COLOURS[n] for n in ("weibit", "infonce", "weince-calibrated"))
 _PRESET_COLOURS = {
@@ -20,6 +24,7 @@ _PRESET_COLOURS = {
     "release": LOSS_COLOURS["weince-release"],
     "calibrated": LOSS_COLOURS["weince-calibrated"],
 }
+_bars = functools.partial(draw_intervals, width=1.2, size=3.5)
 
 
 def cosines_and_tail(sample: np.ndarray, excesses: np.ndarray, main: ShapeAt) -> Figure:
@@ -196,15 +201,3 @@ def correction(rho: np.ndarray, corrections: Sequence[Correction]) -> Figure:
             ylim=(0, 1.15 * max(heights) + 1e-9),
         )
     return figure
-
-
-def _bars(
-    axes: Axes,
-    x: np.ndarray,
-    triples: Sequence[tuple[float, float, float]],
-    colour: str,
-    label: str | None = None,
-) -> None:
-    centre, low, high = np.array(triples).T
-    axes.vlines(x, low, high, color=colour, lw=1.2)
-    axes.plot(x, centre, "o", ms=3.5, color=colour, label=label)

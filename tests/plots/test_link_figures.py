@@ -1,0 +1,197 @@
+"""Figures about the loss, the link and the gate: they show the numbers that they are given."""
+
+import numpy as np
+import pytest
+import torch
+
+from weince_lib import plots
+from weince_lib.diagnostics import GateShare
+from weince_lib.evaluation import Interval
+from weince_lib.losses import tail_evidence
+from weince_lib.losses.similarity import two_view_scores
+
+ANCHOR = 3
+LAWS = (("none", False), ("ends", True), ("ends too", True))
+SHARES = [
+    GateShare(law, endpoint, gate, n, k, 100, share, 0.0, share, 1.0)
+    for i, (law, endpoint) in enumerate(LAWS)
+    for n in (62, 510)
+    for k in ((16, 32) if n == 62 else (16, 32, 64))
+    for gate, share in (("lines", 1.0), ("likelihood", 0.1 * i + k / 640 + n / 5100))
+]
+
+
+def batch():
+    """Cosines of 64 random pairs, the positives, and the paper's evidence; float64."""
+    generator = torch.Generator().manual_seed(2)
+    z0, noise = torch.randn(2, 64, 6, generator=generator, dtype=torch.float64)
+    scores, positives = two_view_scores(z0, z0 + noise)
+    return scores, positives, tail_evidence(scores, positives)
+
+
+def tail_of(anchor):
+    """The anchor's 32 smallest negative shortfalls, ascending."""
+    scores, positives, _ = batch()
+    kept = [j for j in range(128) if j not in (anchor, int(positives[anchor]))]
+    return (1 - scores[anchor, kept]).sort().values[:32]
+
+
+def test_coordinates_are_the_blend_and_its_slope():
+    left, right = plots.coordinates().axes
+    s = left.lines[0].get_xdata()
+    for lam, logit, slope in zip((0, 0.25, 0.5, 0.75, 1), left.lines, right.lines, strict=False):
+        expected = (1 - lam) * s / 0.5 - lam * 2 * np.log(1 - s)
+        np.testing.assert_allclose(logit.get_ydata(), expected, rtol=1e-10)
+        np.testing.assert_allclose(slope.get_xdata(), 1 - s, rtol=1e-12)
+        # The slope is the logit's derivative; differences are exact enough away from the cap.
+        middle = s[1:-1] < 0.9
+        numeric = ((expected[2:] - expected[:-2]) / (s[2:] - s[:-2]))[middle]
+        np.testing.assert_allclose(slope.get_ydata()[1:-1][middle], numeric, rtol=1e-3)
+    names = [text.get_text() for text in left.get_legend().get_texts()]
+    assert names[0].startswith("λ = 0: InfoNCE")
+    assert names[-1].startswith("λ = 1")
+
+
+def test_links_draw_what_they_are_given():
+    scores = np.linspace(0.1, 0.9, 7)
+    curves = {
+        name: (scores + k, np.exp(scores) + k) for k, name in enumerate(("weince", "infonce"))
+    }
+    left, right = plots.links(curves, scores, "probability", "Probability").axes
+    for k in range(2):
+        np.testing.assert_array_equal(left.lines[k].get_xydata().T, [scores, scores + k])
+        np.testing.assert_array_equal(right.lines[k].get_xydata().T, [scores, np.exp(scores) + k])
+    names = [text.get_text() for text in left.get_legend().get_texts()]
+    assert names == [plots.LOSS_NAMES["weince"], plots.LOSS_NAMES["infonce"]]
+
+
+def test_evidence_counts_every_anchor_once():
+    evidence = batch()[2]
+    figure = plots.evidence_over_anchors(evidence)
+    for axes, values in zip(figure.axes, (evidence.rho, evidence.beta, evidence.lam), strict=True):
+        heights = [bar.get_height() for bar in axes.patches]
+        assert sum(heights) == 128
+        left, right = axes.patches[0].get_x(), axes.patches[-1].get_x()
+        assert left == pytest.approx(values.min().item())
+        assert left < right < values.max().item()
+    assert figure.axes[0].lines[0].get_xdata()[0] == pytest.approx(float(evidence.rho_0))
+
+
+def test_line_fits_are_the_lines_behind_the_evidence():
+    """Least squares by its closed form on the drawn points gives the slope and beta."""
+    evidence = batch()[2]
+    for axes in plots.line_fits(tail_of(ANCHOR), evidence, ANCHOR).axes:
+        dropped, kept, line = axes.lines
+        assert len(dropped.get_xdata()) == 1
+        assert len(kept.get_xdata()) == 31
+        x, y = kept.get_data()
+        slope = ((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum()
+        drawn = np.diff(line.get_ydata()) / np.diff(line.get_xdata())
+        np.testing.assert_allclose(drawn, slope, rtol=1e-6)
+        assert line.get_label() == f"slope {slope:.2f}"
+        if axes.get_ylabel() == "log F̂":
+            assert slope == pytest.approx(float(evidence.beta[ANCHOR]), rel=1e-9)
+    np.testing.assert_allclose(kept.get_ydata(), np.log(-np.log(np.arange(2, 33) / 33)))
+    assert f"β̂ = {float(evidence.beta[ANCHOR]):.2f}" in axes.figure.get_suptitle()
+
+
+def points(blends):
+    return [
+        {"pool": 16, "kept": 4 * 2**i, "blend": b, "gain": 0.1 * i, "shortfall": 0.5, "anchors": 1}
+        for i, b in enumerate(blends)
+    ]
+
+
+def test_link_selection_has_an_encoder_a_column_and_the_papers_band():
+    figure = plots.link_selection(
+        {"7": Interval(0.2, 0.1, 0.3, 1), "21": Interval(0.4, 0.3, 0.5, 1)},
+        {"7": [0.1, 0.2], "21": [0.3, 0.5]},
+        (0.33, 0.5),
+        (0.22, 0.36),
+    )
+    left, right = figure.axes
+    assert [t.get_text() for t in left.get_xticklabels()] == ["7", "21"]
+    means = [line.get_ydata()[0] for line in right.lines if len(line.get_ydata()) == 1]
+    np.testing.assert_allclose(means, [0.15, 0.4])
+    band = left.patches[0].get_extents().transformed(left.transData.inverted())
+    assert (band.y0, band.y1) == pytest.approx((0.33, 0.5))
+
+
+def test_link_gains_are_listed_from_the_top():
+    gains = {"a": Interval(0.1, 0.0, 0.2, 4), "b": Interval(-0.1, -0.2, 0.0, 4)}
+    figure = plots.link_gains(gains, {"a": "first", "b": "second"}, ["a"])
+    (axes,) = figure.axes
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["second", "first"]
+    assert axes.containers[0].lines[0].get_xdata()[0] == -0.1
+
+
+def test_hardness_averages_encoders_and_leaves_out_what_is_not_known():
+    encoder = {
+        name: {"hardness": points([None, 0.4, 0.2]), "pool": points([0.1, 0.5, 0.9])}
+        for name in ("winner_kept", "simulated", "by_rank")
+    }
+    other = {
+        name: {"hardness": points([0.9, 0.6, 0.4]), "pool": points([0.1, 0.5, 0.9])}
+        for name in encoder
+    }
+    figure = plots.hardness([encoder, other])
+    line = figure.axes[0].lines[0]
+    assert line.get_xdata().tolist() == [8, 16]
+    np.testing.assert_allclose(line.get_ydata(), [0.5, 0.3])
+    labels = [t.get_text() for t in figure.legends[0].get_texts()]
+    assert len(labels) == 3
+
+
+def test_ratios_and_epochs():
+    figure = plots.likelihood_ratio_null(np.array([0.0, 0.0, 1.0, 3.0]))
+    step = figure.axes[0].lines[0]
+    np.testing.assert_allclose(step.get_ydata(), [1, 0.75, 0.5, 0.25])
+    rows = [
+        {"epoch": e, "blend": b, "gain": {"mean": g}}
+        for e, b, g in ((0, None, 0.0), (1, 0.3, 0.1), (5, 0.2, 0.2))
+    ]
+    figure = plots.gain_over_epochs([rows, rows], [7, 21])
+    left, right = figure.axes
+    assert [t.get_text() for t in left.get_xticklabels()] == ["0", "1", "5"]
+    assert list(right.lines[0].get_ydata()) == [0.0, 0.1, 0.2]
+
+
+def test_allocation_draws_what_is_there():
+    edges = np.linspace(-0.4, 1, 5)
+    risk, flat = np.array([0, 0, 0, 1.0]), np.full(4, 0.25)
+    figure = plots.allocation(edges, {8: {"risk": risk, "infonce": flat}})
+    (axes,) = figure.axes
+    assert axes.lines[0].get_ydata().tolist() == flat.tolist()
+    assert [bar.get_height() for bar in axes.patches] == risk.tolist()
+    curves = {"7": ([0.1, 0.5], [0.2, 0.6])}
+    figure = plots.allocation_curves(curves, curves, trained=0.5, fitted=0.14)
+    assert list(figure.axes[0].lines[0].get_ydata()) == [0.2, 0.6]
+
+
+def maps(figure):
+    return [axes for axes in figure.axes if axes.images and axes.get_title()]
+
+
+def test_maps_hold_the_shares():
+    panels = maps(plots.gate_calibration(SHARES))
+    assert [axes.get_title() for axes in panels] == ["62 negatives", "510 negatives"] * 2
+    assert [panels[i].get_ylabel() for i in (0, 2)] == ["gate: lines", "gate: likelihood"]
+    # Laws with an endpoint come first.
+    assert [t.get_text() for t in panels[2].get_yticklabels()] == ["ends", "ends too", "none"]
+    assert [t.get_text() for t in panels[3].get_xticklabels()] == ["16", "32", "64"]
+    value = {(c.gate, c.negatives, c.law, c.tail): c.share for c in SHARES}
+    expected = [
+        [value["likelihood", 510, law, k] for k in (16, 32, 64)]
+        for law in ("ends", "ends too", "none")
+    ]
+    np.testing.assert_allclose(panels[3].images[0].get_array(), expected)
+    written = [t.get_text() for t in panels[3].texts[:9]]
+    assert written == [f"{100 * v:.0f}" for row in expected for v in row]
+
+
+def test_rare_openings_are_not_called_none():
+    rare = [
+        GateShare("law", True, "gate", 62, k, 1000, s, 0, s, 0) for k, s in ((16, 0.002), (32, 0))
+    ]
+    (axes,) = maps(plots.gate_calibration(rare))
+    assert [t.get_text() for t in axes.texts[:2]] == ["<1", "0"]
