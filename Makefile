@@ -80,7 +80,6 @@ notebooks: $(READY)  ## rebuild notebooks/, figures/ and paper/results/ in the q
 	$(BIN)/weince notebooks $(filter-out $(READERS),$(basename $(notdir $(wildcard notebooks/source/*.py))))
 	$(BIN)/weince collect --fresh --profile quick
 	$(BIN)/weince notebooks $(READERS)
-	$(BIN)/weince notebooks --headers
 
 lab: $(READY)  ## open the companion in JupyterLab; PORT=9000 chooses a port
 	$(BIN)/weince lab 00_overview $(if $(PORT),--port $(PORT)) $(LAB_OPTIONS)

@@ -99,17 +99,18 @@ def run(
 
 
 @main.command("notebooks")
-@click.option("--headers", is_flag=True, help="Only renew headers and contents; execute nothing.")
+@click.option("--headers", is_flag=True, help="Only renew text from the sources; execute nothing.")
 @click.argument("only", nargs=-1)
 def rebuild(headers: bool, only: Sequence[str]) -> None:
     """Rebuild the committed notebooks (all, or ONLY these), executed in the quick profile."""
-    from .publish import notebooks, reading
+    from .publish import notebooks
 
+    names = [notebooks.source_path(n).stem for n in only] or notebooks.names()
     if headers:
-        for name in reading.update([notebooks.source_path(n).stem for n in only]):
-            click.echo(name)
+        for name in names:
+            click.echo(notebooks.refresh(name))
         return
-    for name in [notebooks.source_path(n).stem for n in only] or notebooks.names():
+    for name in names:
         try:
             with _stoppable(f"{name} stays as it was; to go on: weince notebooks {name}"):
                 click.echo(notebooks.execute_reference(name))

@@ -1,12 +1,9 @@
 # %% [markdown]
 # # When Softmax Fails at the Top: the companion
-
-# %% [markdown] tags=["header"]
-# **Paper:** the whole paper \
-# **Time:** `quick` seconds (one core) \
-# **Library:** [publish](../weince_lib/publish/__init__.py), [studies](../weince_lib/studies/__init__.py)
 #
-# [01 · InfoNCE is the likelihood of a choice →](01_plackett_luce.ipynb)
+# **Paper:** the whole paper. **Time:** `quick` seconds.
+#
+# [01 →](01_plackett_luce.ipynb)
 
 # %% [markdown]
 # **InfoNCE** scores a candidate by $s/\tau$: its cosine with the anchor over a temperature. Cosines end at 1, the *cap*. The paper argues
@@ -123,22 +120,22 @@ plt.show()
 #
 # ## The notebooks
 
-# %% [markdown] tags=["contents"]
-# | notebook | paper | what runs there | quick profile |
-# |---|---|---|---|
-# | [01 · InfoNCE is the likelihood of a choice](01_plackett_luce.ipynb) | section 2.1, Equations 2.2 and 2.3 | softmax from Gumbel noise; InfoNCE as the likelihood of a choice; scores recovered from winners and rankings | seconds |
-# | [02 · Extreme values: three limits for maxima](02_extreme_values.ipynb) | section 2.2.1, Equation 2.5, Appendix A | three limits for maxima and how fast; candidates that are not alike; the sphere | seconds |
-# | [03 · Which link belongs to which tail?](03_link_functions.ipynb) | sections 2.2.2 and 2.2.3, Table 1, Theorem 2.4, Appendix B and C.3, Figures 1 and 2 | the link of each tail, exactly; what a wrong one costs at every temperature | half a minute |
-# | [04 · What a wrong link converges to](04_misspecification.ipynb) | section 2.2.2, Appendix C.1, Figure 5 | the noise floor of a wrong link; intervals that know about it | seconds |
-# | [05 · The WEINCE loss, step by step](05_weince_loss.ipynb) | section 3, Equations 3.1 and 3.2, Algorithm 1, Appendix E | the loss step by step on a real batch; both limits; gradient; can the evidence say no? | seconds |
-# | [06 · Train an encoder](06_train_vision.ipynb) | section 4.1, Appendix F | one SimCLR run from images to evaluated features; every setting a parameter | seconds |
-# | [07 · Sentences: SimCSE with WEINCE](07_train_text.ipynb) | section 4.2 | one SimCSE run from sentences to correlation with human judgement | seconds |
-# | [08 · Does the similarity tail have an endpoint?](08_tail_evidence.ipynb) | section 2.3.1, Figure 3 | peaks over threshold on frozen encoders | seconds |
-# | [09 · Which link explains who wins?](09_link_selection.ipynb) | section 2.3.2, Figure 4, Appendix D (Tables 4 and 5, Figures 7 to 10) | softmax against blend on held-out winners; rivals without an endpoint; hard negatives | seconds |
-# | [10 · Does the loss push where positives lose?](10_gradient_allocation.ipynb) | section 2.3.2, Appendix C.2, Figure 6 | where positives lose and where losses push, at every temperature | seconds |
-# | [11 · Tables](11_tables.ipynb) | section 4.1, Tables 2, 3, 6 and 7, Appendix F | ours beside the paper's | seconds |
-# | [12 · What drives the gain?](12_what_drives_the_gain.ipynb) | sections 4.1 and 4.2, Table 2 | which of the changes helps: the endpoint coordinate, a sharper softmax, or extra terms | seconds |
-# | [14 · Appendix: the proof of the limit theorem, checked](14_proof_checks.ipynb) | Appendix A | appendix: the proof of the limit theorem, each step evaluated | not measured |
+# %% [markdown]
+# | notebook | paper | what runs there |
+# |---|---|---|
+# | [01 · InfoNCE is the likelihood of a choice](01_plackett_luce.ipynb) | section 2.1, Equations 2.2 and 2.3 | softmax from Gumbel noise; InfoNCE as the likelihood of a choice; scores recovered from winners and rankings |
+# | [02 · Extreme values: three limits for maxima](02_extreme_values.ipynb) | section 2.2.1, Equation 2.5, Appendix A | three limits for maxima and how fast; candidates that are not alike; the sphere |
+# | [03 · Which link belongs to which tail?](03_link_functions.ipynb) | sections 2.2.2 and 2.2.3, Table 1, Theorem 2.4, Appendix B and C.3, Figures 1 and 2 | the link of each tail, exactly; what a wrong one costs at every temperature |
+# | [04 · What a wrong link converges to](04_misspecification.ipynb) | section 2.2.2, Appendix C.1, Figure 5 | the noise floor of a wrong link; intervals that know about it |
+# | [05 · The WEINCE loss, step by step](05_weince_loss.ipynb) | section 3, Equations 3.1 and 3.2, Algorithm 1, Appendix E | the loss step by step on a real batch; both limits; gradient; can the evidence say no? |
+# | [06 · Train an encoder](06_train_vision.ipynb) | section 4.1, Appendix F | one SimCLR run from images to evaluated features; every setting a parameter |
+# | [07 · Sentences: SimCSE with WEINCE](07_train_text.ipynb) | section 4.2 | one SimCSE run from sentences to correlation with human judgement |
+# | [08 · Does the similarity tail have an endpoint?](08_tail_evidence.ipynb) | section 2.3.1, Figure 3 | peaks over threshold on frozen encoders |
+# | [09 · Which link explains who wins?](09_link_selection.ipynb) | section 2.3.2, Figure 4, Appendix D (Tables 4 and 5, Figures 7 to 10) | softmax against blend on held-out winners; rivals without an endpoint; hard negatives |
+# | [10 · Does the loss push where positives lose?](10_gradient_allocation.ipynb) | section 2.3.2, Appendix C.2, Figure 6 | where positives lose and where losses push, at every temperature |
+# | [11 · Tables](11_tables.ipynb) | section 4.1, Tables 2, 3, 6 and 7, Appendix F | ours beside the paper's |
+# | [12 · What drives the gain?](12_what_drives_the_gain.ipynb) | sections 4.1 and 4.2, Table 2 | which of the changes helps: the endpoint coordinate, a sharper softmax, or extra terms |
+# | [14 · Appendix: the proof of the limit theorem, checked](14_proof_checks.ipynb) | Appendix A | appendix: the proof of the limit theorem, each step evaluated |
 
 # %% [markdown]
 # ## How to run it

@@ -1,13 +1,9 @@
 # %% [markdown]
 # # 01 · InfoNCE is the likelihood of a choice
-
-# %% [markdown] tags=["header"]
-# **Paper:** section 2.1, Equations 2.2 and 2.3 \
-# **Time:** `quick` seconds (one core); `cpu` minutes \
-# **Claims:** [3 of the paper's](../paper/claims.toml) \
-# **Library:** [choice](../weince_lib/choice/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py), [links](../weince_lib/links.py), [losses](../weince_lib/losses/__init__.py)
 #
-# [← 00 · Overview](00_overview.ipynb) | [02 · Extreme values: three limits for maxima →](02_extreme_values.ipynb)
+# **Paper:** section 2.1, Equations 2.2 and 2.3. **Time:** `quick` seconds; `cpu` minutes.
+#
+# [← 00](00_overview.ipynb) · [Claims](../paper/claims.toml) · [02 →](02_extreme_values.ipynb)
 
 # %% [markdown]
 # **Question.** Of what model is InfoNCE the likelihood, and what is the temperature in it?

@@ -1,13 +1,9 @@
 # %% [markdown]
 # # 02 · Extreme values: three limits for maxima
-
-# %% [markdown] tags=["header"]
-# **Paper:** section 2.2.1, Equation 2.5, Appendix A \
-# **Time:** `quick` seconds (one core); `cpu` minutes \
-# **Claims:** [5 of the paper's](../paper/claims.toml) \
-# **Library:** [evaluation](../weince_lib/evaluation/__init__.py), [evt](../weince_lib/evt/__init__.py), [vision](../weince_lib/vision/__init__.py)
 #
-# [← 01 · InfoNCE is the likelihood of a choice](01_plackett_luce.ipynb) | [Contents](00_overview.ipynb) | [03 · Which link belongs to which tail? →](03_link_functions.ipynb)
+# **Paper:** section 2.2.1, Equation 2.5, Appendix A. **Time:** `quick` seconds; `cpu` minutes.
+#
+# [← 01](01_plackett_luce.ipynb) · [Contents](00_overview.ipynb) · [Claims](../paper/claims.toml) · [03 →](03_link_functions.ipynb)
 
 # %% [markdown]
 # **Question.** A contrastive choice is won by the candidate with the largest utility. What does the largest of many random

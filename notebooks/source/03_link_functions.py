@@ -1,13 +1,9 @@
 # %% [markdown]
 # # 03 · Which link belongs to which tail?
-
-# %% [markdown] tags=["header"]
-# **Paper:** sections 2.2.2 and 2.2.3, Table 1, Theorem 2.4, Appendix B and C.3, Figures 1 and 2 \
-# **Time:** `quick` half a minute (one core); `cpu` minutes \
-# **Claims:** [14 of the paper's](../paper/claims.toml) \
-# **Library:** [choice](../weince_lib/choice/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py), [links](../weince_lib/links.py)
 #
-# [← 02 · Extreme values: three limits for maxima](02_extreme_values.ipynb) | [Contents](00_overview.ipynb) | [04 · What a wrong link converges to →](04_misspecification.ipynb)
+# **Paper:** sections 2.2.2 and 2.2.3, Table 1, Theorem 2.4, Appendix B and C.3, Figures 1 and 2. **Time:** `quick` half a minute; `cpu` minutes.
+#
+# [← 02](02_extreme_values.ipynb) · [Contents](00_overview.ipynb) · [Claims](../paper/claims.toml) · [04 →](04_misspecification.ipynb)
 
 # %% [markdown]
 # **Question.** A softmax gives a candidate with score $s$ a winning probability proportional to $e^{s/\tau}$. When is that

@@ -1,13 +1,9 @@
 # %% [markdown]
 # # 04 · What a wrong link converges to
-
-# %% [markdown] tags=["header"]
-# **Paper:** section 2.2.2, Appendix C.1, Figure 5 \
-# **Time:** `quick` seconds (one core); `cpu` minutes \
-# **Claims:** [4 of the paper's](../paper/claims.toml) \
-# **Library:** [choice](../weince_lib/choice/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py)
 #
-# [← 03 · Which link belongs to which tail?](03_link_functions.ipynb) | [Contents](00_overview.ipynb) | [05 · The WEINCE loss, step by step →](05_weince_loss.ipynb)
+# **Paper:** section 2.2.2, Appendix C.1, Figure 5. **Time:** `quick` seconds; `cpu` minutes.
+#
+# [← 03](03_link_functions.ipynb) · [Contents](00_overview.ipynb) · [Claims](../paper/claims.toml) · [05 →](05_weince_loss.ipynb)
 
 # %% [markdown]
 # **Question.** What does more data do for a model with the wrong link?

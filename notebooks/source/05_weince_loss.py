@@ -1,13 +1,9 @@
 # %% [markdown]
 # # 05 · The WEINCE loss, step by step
-
-# %% [markdown] tags=["header"]
-# **Paper:** section 3, Equations 3.1 and 3.2, Algorithm 1, Appendix E \
-# **Time:** `quick` seconds (one core) \
-# **Claims:** [12 of the paper's](../paper/claims.toml) \
-# **Library:** [diagnostics](../weince_lib/diagnostics/__init__.py), [losses](../weince_lib/losses/__init__.py), [vision](../weince_lib/vision/__init__.py)
 #
-# [← 04 · What a wrong link converges to](04_misspecification.ipynb) | [Contents](00_overview.ipynb) | [06 · Train an encoder →](06_train_vision.ipynb)
+# **Paper:** section 3, Equations 3.1 and 3.2, Algorithm 1, Appendix E. **Time:** `quick` seconds.
+#
+# [← 04](04_misspecification.ipynb) · [Contents](00_overview.ipynb) · [Claims](../paper/claims.toml) · [06 →](06_train_vision.ipynb)
 
 # %% [markdown]
 # **Question.** What does WEINCE do to a batch, line by line, and does its gate close where there is no endpoint?

@@ -1,13 +1,9 @@
 # %% [markdown]
 # # 06 · Train an encoder
-
-# %% [markdown] tags=["header"]
-# **Paper:** section 4.1, Appendix F \
-# **Time:** `quick` seconds (one core); `cpu` two to three minutes; `colab` an hour or two on a GPU, both losses; `gpu` minutes; `paper` hours on a GPU \
-# **Claims:** [5 of the paper's](../paper/claims.toml) \
-# **Library:** [evaluation](../weince_lib/evaluation/__init__.py), [runs](../weince_lib/runs/__init__.py), [studies](../weince_lib/studies/__init__.py), [vision](../weince_lib/vision/__init__.py)
 #
-# [← 05 · The WEINCE loss, step by step](05_weince_loss.ipynb) | [Contents](00_overview.ipynb) | [07 · Sentences: SimCSE with WEINCE →](07_train_text.ipynb)
+# **Paper:** section 4.1, Appendix F. **Time:** `quick` seconds; `cpu` two to three minutes; `colab` an hour or two on a GPU, both losses; `gpu` minutes; `paper` hours on a GPU.
+#
+# [← 05](05_weince_loss.ipynb) · [Contents](00_overview.ipynb) · [Claims](../paper/claims.toml) · [07 →](07_train_text.ipynb)
 
 # %% [markdown]
 # **Question.** How is an encoder trained with InfoNCE or WEINCE, and what is it judged by?

@@ -1,13 +1,9 @@
 # %% [markdown]
 # # 07 · Sentences: SimCSE with WEINCE
-
-# %% [markdown] tags=["header"]
-# **Paper:** section 4.2 \
-# **Time:** `quick` seconds (one core); `colab` an hour or two on a GPU, both losses; `paper` hours on a GPU \
-# **Claims:** [3 of the paper's](../paper/claims.toml) \
-# **Library:** [evaluation](../weince_lib/evaluation/__init__.py), [runs](../weince_lib/runs/__init__.py), [studies](../weince_lib/studies/__init__.py), [text](../weince_lib/text/__init__.py)
 #
-# [← 06 · Train an encoder](06_train_vision.ipynb) | [Contents](00_overview.ipynb) | [08 · Does the similarity tail have an endpoint? →](08_tail_evidence.ipynb)
+# **Paper:** section 4.2. **Time:** `quick` seconds; `colab` an hour or two on a GPU, both losses; `paper` hours on a GPU.
+#
+# [← 06](06_train_vision.ipynb) · [Contents](00_overview.ipynb) · [Claims](../paper/claims.toml) · [08 →](08_tail_evidence.ipynb)
 
 # %% [markdown]
 # **Question.** Does WEINCE help on sentences, and over which baseline?

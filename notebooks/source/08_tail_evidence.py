@@ -1,13 +1,9 @@
 # %% [markdown]
 # # 08 · Does the similarity tail have an endpoint?
-
-# %% [markdown] tags=["header"]
-# **Paper:** section 2.3.1, Figure 3 \
-# **Time:** `quick` seconds (one core); `cpu` minutes \
-# **Claims:** [4 of the paper's](../paper/claims.toml) \
-# **Library:** [diagnostics](../weince_lib/diagnostics/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py), [evt](../weince_lib/evt/__init__.py), [losses](../weince_lib/losses/__init__.py)
 #
-# [← 07 · Sentences: SimCSE with WEINCE](07_train_text.ipynb) | [Contents](00_overview.ipynb) | [09 · Which link explains who wins? →](09_link_selection.ipynb)
+# **Paper:** section 2.3.1, Figure 3. **Time:** `quick` seconds; `cpu` minutes.
+#
+# [← 07](07_train_text.ipynb) · [Contents](00_overview.ipynb) · [Claims](../paper/claims.toml) · [09 →](09_link_selection.ipynb)
 
 # %% [markdown]
 # **Question.** Do the cosines of an encoder's negatives end at 1, and does the tail show it?

@@ -1,13 +1,9 @@
 # %% [markdown]
 # # 09 · Which link explains who wins?
-
-# %% [markdown] tags=["header"]
-# **Paper:** section 2.3.2, Figure 4, Appendix D (Tables 4 and 5, Figures 7 to 10) \
-# **Time:** `quick` seconds (one core); `cpu` minutes \
-# **Claims:** [19 of the paper's](../paper/claims.toml) \
-# **Library:** [diagnostics](../weince_lib/diagnostics/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py)
 #
-# [← 08 · Does the similarity tail have an endpoint?](08_tail_evidence.ipynb) | [Contents](00_overview.ipynb) | [10 · Does the loss push where positives lose? →](10_gradient_allocation.ipynb)
+# **Paper:** section 2.3.2, Figure 4, Appendix D (Tables 4 and 5, Figures 7 to 10). **Time:** `quick` seconds; `cpu` minutes.
+#
+# [← 08](08_tail_evidence.ipynb) · [Contents](00_overview.ipynb) · [Claims](../paper/claims.toml) · [10 →](10_gradient_allocation.ipynb)
 
 # %% [markdown]
 # **Question.** Which link gives the winners the most probability, and is it the endpoint that helps?

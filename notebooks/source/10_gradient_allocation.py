@@ -1,13 +1,9 @@
 # %% [markdown]
 # # 10 · Does the loss push where positives lose?
-
-# %% [markdown] tags=["header"]
-# **Paper:** section 2.3.2, Appendix C.2, Figure 6 \
-# **Time:** `quick` seconds (one core); `cpu` minutes \
-# **Claims:** [5 of the paper's](../paper/claims.toml) \
-# **Library:** [diagnostics](../weince_lib/diagnostics/__init__.py), [evaluation](../weince_lib/evaluation/__init__.py)
 #
-# [← 09 · Which link explains who wins?](09_link_selection.ipynb) | [Contents](00_overview.ipynb) | [11 · Tables →](11_tables.ipynb)
+# **Paper:** section 2.3.2, Appendix C.2, Figure 6. **Time:** `quick` seconds; `cpu` minutes.
+#
+# [← 09](09_link_selection.ipynb) · [Contents](00_overview.ipynb) · [Claims](../paper/claims.toml) · [11 →](11_tables.ipynb)
 
 # %% [markdown]
 # **Question.** Does InfoNCE push negatives that do no harm, and does the endpoint link push better ones?

@@ -1,13 +1,9 @@
 # %% [markdown]
 # # 11 · Tables
-
-# %% [markdown] tags=["header"]
-# **Paper:** section 4.1, Tables 2, 3, 6 and 7, Appendix F \
-# **Time:** `quick` seconds (one core) \
-# **Claims:** [20 of the paper's](../paper/claims.toml) \
-# **Library:** [publish](../weince_lib/publish/__init__.py), [studies](../weince_lib/studies/__init__.py)
 #
-# [← 10 · Does the loss push where positives lose?](10_gradient_allocation.ipynb) | [Contents](00_overview.ipynb) | [12 · What drives the gain? →](12_what_drives_the_gain.ipynb)
+# **Paper:** section 4.1, Tables 2, 3, 6 and 7, Appendix F. **Time:** `quick` seconds.
+#
+# [← 10](10_gradient_allocation.ipynb) · [Contents](00_overview.ipynb) · [Claims](../paper/claims.toml) · [12 →](12_what_drives_the_gain.ipynb)
 
 # %% [markdown]
 # **Question.** What do the paper's tables say, and what do our runs say about the same cells?

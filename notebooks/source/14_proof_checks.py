@@ -1,13 +1,9 @@
 # %% [markdown]
 # # 14 · Appendix: the proof of the limit theorem, checked
-
-# %% [markdown] tags=["header"]
-# **Paper:** Appendix A \
-# **Time:** `quick` not measured (one core); `cpu` minutes \
-# **Claims:** [8 of the paper's](../paper/claims.toml) \
-# **Library:** [evaluation](../weince_lib/evaluation/__init__.py), [evt](../weince_lib/evt/__init__.py)
 #
-# [← 12 · What drives the gain?](12_what_drives_the_gain.ipynb) | [Contents](00_overview.ipynb)
+# **Paper:** Appendix A. **Time:** `cpu` minutes.
+#
+# [← 12](12_what_drives_the_gain.ipynb) · [Contents](00_overview.ipynb) · [Claims](../paper/claims.toml)
 
 # %% [markdown]
 # **Question.** [02](02_extreme_values.ipynb) shows three limits for maxima. Why are there no others, and does the paper's proof for

@@ -16,7 +16,7 @@ import nbformat
 
 from .. import files, paths
 from . import notebooks
-from .notebooks import NotebookError
+from .notebooks import OVERVIEW, NotebookError
 
 #: An owner and a name as GitHub allows them: no two hyphens in a row in an owner, and a name
 #: without the ``.git`` of a clone's address.
@@ -28,7 +28,6 @@ REF = re.compile(r"(?!.*(?:\.\.|//|\.lock(?:/|$)))[A-Za-z0-9_][A-Za-z0-9._/-]*(?
 START, END = "<!-- badges -->", "<!-- /badges -->"
 #: Notebooks that train for longer than Binder's sessions are made for.
 TRAINING = re.compile(r"\d+_train_")
-OVERVIEW = "00_overview"
 
 _SETUP = """\
 # %% tags=["setup"]

@@ -92,6 +92,8 @@ class Ours(BaseModel):
         also: further numbers; those with a rule have to fulfil it too.
         limits: what the claim speaks of and these rows do not; a claim they bear out *holds here
             with limits*.
+        settings: decimals in the entry's words that were chosen and not measured: a quantile, a
+            level. Every other decimal there must be the rule's, the paper's or a recorded one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -105,6 +107,7 @@ class Ours(BaseModel):
     studies: tuple[Comparison, ...] = ()
     also: tuple[Part, ...] = ()
     limits: str = ""
+    settings: tuple[float, ...] = ()
 
     @model_validator(mode="after")
     def _fitting(self) -> Self:

@@ -45,21 +45,9 @@ def gather() -> dict[str, Any]:
     }
 
 
-def data_path() -> Path:
-    """``paper/results/companion.json``."""
-    return paths.results() / "companion.json"
-
-
 def as_text(data: dict[str, Any]) -> str:
-    """The JSON file's text."""
+    """The data as the JSON text that the document reads."""
     return json.dumps(data, ensure_ascii=False, indent=1) + "\n"
-
-
-def write_data() -> dict[str, Any]:
-    """Write :func:`gather`'s value to :func:`data_path` and return it."""
-    data = gather()
-    files.write_text(data_path(), as_text(data))
-    return data
 
 
 def render(data: dict[str, Any], form: Literal["pdf", "png"] = "pdf") -> list[bytes]:
@@ -90,13 +78,13 @@ def render(data: dict[str, Any], form: Literal["pdf", "png"] = "pdf") -> list[by
 
 
 def build() -> Path:
-    """Write the data and ``paper/companion.pdf`` from them; the same sources give the same bytes.
+    """Write ``paper/companion.pdf``; the same sources give the same bytes.
 
     Raises:
         MissingPackageError: as :func:`render`.
     """
     target = paths.root() / "paper" / "companion.pdf"
-    (made,) = render(write_data())
+    (made,) = render(gather())
     with files.replacing(target) as aside:
         aside.write_bytes(made)
     return target

@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import re
-import resource
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,8 @@ LONGEST_NAME = 150
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
+#: Where a reader starts.
+OVERVIEW = "00_overview"
 #: How an execution can fail: a cell raised, took too long, or the kernel died.
 FAILURES = (PapermillExecutionError, CellTimeoutError, DeadKernelError)
 
@@ -62,6 +63,19 @@ def source_path(name: str) -> Path:
     if not path.exists():
         raise NotebookError(f"unknown notebook {stem!r}; known: {', '.join(names())}")
     return path
+
+
+def title(name: str) -> str:
+    """The notebook's title, the first heading of its source.
+
+    Raises:
+        NotebookError: if its source does not begin with one.
+    """
+    source = source_path(name).read_text(encoding="utf-8")
+    found = re.match(r"(?s)(?:.*?^)?# %% \[markdown\]\n# # ([^\n]+)\n", source, re.MULTILINE)
+    if found is None:
+        raise NotebookError(f"{name} has no markdown cell that begins with a title, '# ...'")
+    return found[1]
 
 
 def build(name: str, text: str | None = None) -> nbformat.NotebookNode:
@@ -301,20 +315,11 @@ def tidy(text: str) -> str:
 def execute_reference(name: str) -> Path:
     """Rebuild ``notebooks/NAME.ipynb`` from its source, executed with default parameters.
 
-    The processor time it took goes to :mod:`~weince_lib.publish.reading`.
-
     Raises:
         NotebookError: if the notebook was edited and its source was not; otherwise as :func:`run`.
     """
-    from . import reading
-
     refuse_edited(name)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    target = run(name, output=paths.notebooks() / f"{name}.ipynb")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # Notebooks compute on one core; its time does not depend on what else the machine is doing.
-    reading.note_seconds(name, sum(after[:2]) - sum(before[:2]))
-    return target
+    return run(name, output=paths.notebooks() / f"{name}.ipynb")
 
 
 def refresh(name: str) -> Path:

@@ -17,8 +17,7 @@ from ... import paths
 from ...errors import MissingPackageError
 from .. import notebooks
 from ..claims import Decision, decide_all
-from ..notebooks import NotebookError
-from ..reading import OVERVIEW
+from ..notebooks import OVERVIEW, NotebookError
 from . import check, claims_page, library_pages, notebook_pages
 
 #: What the extra ``site`` brings, by the name it is imported under.

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from .. import notebooks
 from ..claims import Decision, Verdict
-from ..reading import title
 
 #: Each verdict with a sign of its own, so that it does not hang on colour.
 VERDICT_MARKS: dict[Verdict, str] = {
@@ -65,7 +64,9 @@ def claims_page(decisions: Sequence[Decision]) -> str:
     for name in notebooks.names():
         own = [d for d in decisions if d.claim.notebook == name]
         if own:
-            parts.append(f"({anchor(name)})=\n### [{title(name)}](notebooks/{name}.ipynb)")
+            parts.append(
+                f"({anchor(name)})=\n### [{notebooks.title(name)}](notebooks/{name}.ipynb)"
+            )
             parts.append("\n".join(
                 f"- {VERDICT_MARKS[d.verdict]}: [{d.claim.label}](#{d.claim.id}), "
                 f"{_brief(d.claim.statement)}" for d in own))  # fmt: skip
@@ -91,7 +92,7 @@ def _entry(decision: Decision) -> str:
     ]
     known = notebooks.names()
     if claim.notebook in known:
-        link = f"[{title(claim.notebook)}](notebooks/{claim.notebook}.ipynb)"
+        link = f"[{notebooks.title(claim.notebook)}](notebooks/{claim.notebook}.ipynb)"
         facts.append(("Notebook", link))
     # A definition list of the facts, in a box whose edge shows the verdict.
     lines = [f"({claim.id})=", f"::::{{container}} claim {_slug(decision.verdict)}"]
