@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weince_lib.losses import InfoNCELoss, WEINCELoss
+from weince_lib.losses import RULES, EndpointLoss, InfoNCELoss, SelfSettingLoss, WEINCELoss
 
 D = 128
 TEMPERATURE = 0.5
@@ -80,6 +80,12 @@ def contestants() -> dict[str, Callable[[], Loss]]:
             losses[f"WEINCE {name}, {impl}"] = lambda name=name, impl=impl: WEINCELoss.from_preset(
                 name, TEMPERATURE, impl=impl
             )
+    for curvature in (0.9, 1.0):
+        losses[f"endpoint {curvature:g}, streaming"] = lambda g=curvature: EndpointLoss(
+            TEMPERATURE, curvature=g
+        )
+    for rule in RULES:
+        losses[f"self-setting {rule}, streaming"] = lambda rule=rule: SelfSettingLoss(rule)
     return losses
 
 
