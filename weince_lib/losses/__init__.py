@@ -28,7 +28,7 @@ from .dense import (
 )
 from .endpoint import EndpointLoss, endpoint_loss
 from .evidence import PRESETS, TailEvidence, TailSettings, preset, tail_evidence
-from .infonce import InfoNCELoss, infonce_loss
+from .infonce import ContrastiveLoss, InfoNCELoss, infonce_loss
 from .link import EndpointLink
 from .monitor import TailMonitor
 from .queue import NegativeQueue
@@ -37,13 +37,23 @@ from .self_setting import RULES, SelfSettingLoss
 from .sharpness import Sharpness, sharpness
 from .weince import WEINCELoss, weince_loss
 
+#: Losses that a run's config names, with their own keywords as its ``options``.
+LOSSES: dict[str, type[ContrastiveLoss]] = {
+    "endpoint": EndpointLoss,
+    "self-setting": SelfSettingLoss,
+    "hard-negatives": HardNegativeLoss,
+    "arctanh": ArctanhLoss,
+}
+
 __all__ = [
+    "LOSSES",
     "PRESETS",
     "RELEASED",
     "RULES",
     "AblationLoss",
     "AblationSettings",
     "ArctanhLoss",
+    "ContrastiveLoss",
     "EndpointLink",
     "EndpointLoss",
     "HardNegativeLoss",

@@ -114,4 +114,4 @@ class EndpointLoss(ContrastiveLoss):
 
     def own_settings(self) -> dict[str, Any]:
         """Curvature and decoupling, for ``print(loss)``."""
-        return {"curvature": self.link.curvature, "decoupled": self.link.decoupled}
+        return {"curvature": float(self.link.curvature), "decoupled": self.link.decoupled}

@@ -5,8 +5,9 @@ L_i = -log( exp(s_ii+ / tau) / sum_{j in C(i)} exp(s_ij / tau) ), averaged over 
 van den Oord et al. (2018), arXiv:1807.03748; in the two-view form of SimCLR, arXiv:2002.05709, over
 all 2N views but the anchor; in the bipartite form of CLIP, arXiv:2103.00020, queries against keys.
 
-The way of a batch is here too, for InfoNCE, WEINCE and the endpoint links alike: :func:`batch_loss` checks it and makes
-candidate problems of it, :func:`problem_loss` gives their loss.
+The way of a batch is here too, for InfoNCE, WEINCE and the endpoint links alike:
+:func:`batch_loss` checks it and makes candidate problems of it, :func:`problem_loss` gives their
+loss.
 """
 
 from __future__ import annotations

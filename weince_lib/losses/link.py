@@ -64,7 +64,7 @@ class EndpointLink:
         return 1.0 / self.curvature - 1.0 if self.curvature > STRAIGHT else None
 
     def coordinate(self, scores: Tensor, floor: float = 1e-6) -> Tensor:
-        """tau l(s) up to a constant, in plain operations; ``scores`` of any shape.
+        """The logit times tau, up to a constant, in plain operations.
 
         Args:
             scores: cosines, any shape.
@@ -93,13 +93,13 @@ class BlockLink:
 
     With shortfalls delta, a and b for each anchor, and epsilon for all:
 
-    ================  ===========================================  ============================
-    given             logit                                        derivative
-    ================  ===========================================  ============================
-    slope             -a delta                                     a
-    slope, power      -a delta - b log(delta)                      a + b / delta
-    slope, offset     -a (1 + epsilon) log(delta + epsilon)        a (1 + epsilon) / (delta + epsilon)
-    ================  ===========================================  ============================
+    =============  ==================================  ==================================
+    given          logit                               derivative
+    =============  ==================================  ==================================
+    slope          -a delta                            a
+    slope, power   -a delta - b log(delta)             a + b / delta
+    slope, offset  -a (1 + epsilon) log(delta + eps.)  a (1 + epsilon) / (delta + eps.)
+    =============  ==================================  ==================================
 
     Args:
         slope: a, shape ``(A,)``.
@@ -122,7 +122,6 @@ class BlockLink:
         self.a = slope[:, None]
         self.b = None if power is None else power.to(slope.dtype)[:, None]
         self.floor, self.far, self.pure = floor, far, offset is not None
-        self.offset = self.stretch = offset
         if offset is not None:
             self.offset, self.stretch = offset.to(slope.dtype), (1.0 + offset).to(slope.dtype)
             self.b = self.a * self.stretch
@@ -143,9 +142,7 @@ class BlockLink:
 
     def logit(self, rows: slice, paired: Tensor) -> Tensor:
         """The logit of one candidate of each anchor, shape ``(rows, 1)``."""
-        if self.b is None:
-            return -self.a[rows] * paired
-        if self.pure:
+        if self.pure or self.b is None:
             return self.a[rows] * self.coordinate(paired)
         return -self.b[rows] * paired.clamp_min(self.floor).log() - self.a[rows] * paired
 

@@ -101,7 +101,7 @@ class HardNegativeLoss(DenseLoss):
             raise ValueError(f"beta must be finite and not negative, got {beta}")
         if not 0.0 <= tau_plus < 1.0:
             raise ValueError(f"tau_plus must lie in [0, 1), got {tau_plus}")
-        self.beta, self.tau_plus = beta, tau_plus
+        self.beta, self.tau_plus = float(beta), float(tau_plus)
 
     def from_cosines(
         self, scores: Tensor, positives: Tensor, counts: Tensor, scale: Tensor
@@ -116,7 +116,7 @@ class HardNegativeLoss(DenseLoss):
         positive = logits.gather(1, paired)
         negative = (logits - positive).masked_fill(~is_negative, -torch.inf)
         negative = negative.masked_fill(alone[:, None], 0.0)
-        importance = self.beta * logits.masked_fill(~is_negative, -torch.inf)
+        importance = (self.beta * logits).masked_fill(~is_negative, -torch.inf)
         importance = importance.masked_fill(alone[:, None], 0.0)
         hard = (importance + negative).logsumexp(1) - importance.logsumexp(1)
         least = -scale - positive[:, 0]

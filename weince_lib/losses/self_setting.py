@@ -142,7 +142,7 @@ def _medians(delta: Tensor, negatives: int, full: bool) -> tuple[Tensor, Tensor]
         reach = max(half, min(TAIL.tail_size(negatives) + 1, negatives))
         if reach > half:
             ordered = smallest(delta, reach, True)
-            return ordered[:, half - 1], ordered
+            return ordered[:, half - 1].clone(), ordered
         least = smallest(delta, half, False)
         return least[:, -1].clone(), least
     ordered = delta.sort(dim=1).values
@@ -412,12 +412,12 @@ class SelfSettingLoss(ContrastiveLoss):
         return self
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
-        strict, errors = rest[1], rest[-1]
-        if strict and f"{prefix}totals" not in state_dict:
+        if f"{prefix}totals" not in state_dict:
+            errors: list[str] = rest[-1]
             errors.append(
                 f"the loss sets its own sharpness (rule {self.rule!r}) from running means, and "
                 "this state has none; save loss.state_dict() beside the model's and load it, or "
-                "pass strict=False to start the means anew"
+                "load no state into the loss to start the means anew"
             )
         super()._load_from_state_dict(state_dict, prefix, *rest)
 

@@ -6,10 +6,11 @@ constant of the row, ``-a_i delta_ij - b_i log delta_ij``, and
     dL / ds_ij = (p_ij - 1[j = i+]) (a_i + b_i / delta_ij) / A.
 
 The first pass, :func:`read_tails`, reads each anchor's tail. The second, :func:`candidate_nll`,
-forms loss and gradient together, block by block; the logits are those of a link
-(:class:`~weince_lib.losses.link.BlockLink`), of which it needs the value and the derivative. ``torch.compile`` sees each pass as one operator:
-it neither traces into it nor breaks the graph there. Autocast is switched off inside. Between the
-passes only the batch's rho_0 is needed, so several processes can share a batch.
+forms loss and gradient together, block by block. Its logits are those of a link
+(:class:`~weince_lib.losses.link.BlockLink`), which gives value and derivative: the one above, or an
+endpoint beyond cosine 1. ``torch.compile`` sees each pass as one operator: it neither traces into
+it nor breaks the graph there. Autocast is switched off inside. Between the passes only the batch's
+rho_0 is needed, so several processes can share a batch.
 
 :class:`ShortfallBlocks` hands out the rows of the matrix of shortfalls 1 - s to both passes, and
 :func:`scratch` lends them the memory.
