@@ -258,7 +258,7 @@ def endpoint_from_scores(
     scale = logit_slope(temperature, logit_scale, scores, validate=validate)
     exact, counts = _candidate_scores(scores, positives, mask, validate)
     if link.offset is not None and may_look(scores, validate):
-        most = float(exact.max())
+        most = float(exact.detach().max())
         if most > 1.0 + link.offset + ABOVE_ONE:
             raise ValueError(
                 f"scores must not exceed the endpoint 1 / curvature = {1 + link.offset:.6g}, got "

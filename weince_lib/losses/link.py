@@ -105,7 +105,7 @@ class BlockLink:
         slope: a, shape ``(A,)``.
         power: b, shape ``(A,)``, or None.
         offset: epsilon, shape ``()``, or None. The blocks then hold delta + epsilon.
-        floor: least value of what the logarithm is taken of.
+        floor: least value of what the logarithm is taken of; None where it is never reached.
         far: the blocks hold delta, and the logit is ``-a (1 + epsilon) log1p(delta / epsilon)``,
             for a large epsilon.
     """
@@ -115,7 +115,7 @@ class BlockLink:
         slope: Tensor,
         power: Tensor | None,
         offset: Tensor | None,
-        floor: float,
+        floor: float | None,
         *,
         far: bool,
     ) -> None:
@@ -126,8 +126,12 @@ class BlockLink:
             self.offset, self.stretch = offset.to(slope.dtype), (1.0 + offset).to(slope.dtype)
             self.b = self.a * self.stretch
 
-    def write_logits(self, rows: slice, delta: Tensor, out: Tensor, inner: Tensor) -> None:
-        """Write the logits of ``rows`` to ``out``; ``inner`` is kept for the derivative."""
+    def write_logits(self, rows: slice, delta: Tensor, out: Tensor, inner: Tensor) -> Tensor:
+        """Write the logits of ``rows`` to ``out``; return what the derivative is taken of.
+
+        That is ``inner``, which is overwritten, or ``delta``, as a floor that is never reached
+        needs no second matrix.
+        """
         if self.b is None:
             torch.mul(delta, -self.a[rows], out=out)
         elif self.far:
@@ -135,16 +139,20 @@ class BlockLink:
             torch.log1p(inner, out=out).mul_(-self.b[rows])
             inner.add_(1.0)
         else:
-            torch.clamp_min(delta, self.floor, out=inner)
+            inner = self._floored(delta, out=inner)
             torch.log(inner, out=out).mul_(-self.b[rows])
             if not self.pure:
                 out.addcmul_(delta, self.a[rows], value=-1.0)
+        return inner
+
+    def _floored(self, delta: Tensor, out: Tensor | None = None) -> Tensor:
+        return delta if self.floor is None else torch.clamp_min(delta, self.floor, out=out)
 
     def logit(self, rows: slice, paired: Tensor) -> Tensor:
         """The logit of one candidate of each anchor, shape ``(rows, 1)``."""
         if self.pure or self.b is None:
             return self.a[rows] * self.coordinate(paired)
-        return -self.b[rows] * paired.clamp_min(self.floor).log() - self.a[rows] * paired
+        return -self.b[rows] * self._floored(paired).log() - self.a[rows] * paired
 
     def coordinate(self, paired: Tensor) -> Tensor:
         """What the slope multiplies, of one candidate of each anchor."""
@@ -152,7 +160,7 @@ class BlockLink:
             return -paired
         if self.far:
             return -self.stretch * torch.log1p(paired / self.offset)
-        return -self.stretch * paired.clamp_min(self.floor).log()
+        return -self.stretch * self._floored(paired).log()
 
     def expected(self, p: Tensor, delta: Tensor, inner: Tensor) -> Tensor:
         """The mean of :meth:`coordinate` over each anchor's candidates."""
@@ -183,7 +191,7 @@ class BlockLink:
             b = b / self.offset
             near = paired / self.offset + 1.0
         else:
-            near = paired.clamp_min(self.floor)
+            near = self._floored(paired)
         toward = torch.div(p, inner, out=inner).mul_(b)
         if self.pure:
             return toward, b / near

@@ -284,13 +284,16 @@ def _candidate_nll(
         blocks = ShortfallBlocks(
             anchors, candidates, positives, own, anchor_ids, candidate_ids, positive, rows, beyond
         )
-        link = BlockLink(slope.to(dtype), power, offset, floor, far=far)
+        # Beyond a distant endpoint no shortfall comes near the floor.
+        least = floor if offset is None or look else None
+        link = BlockLink(slope.to(dtype), power, offset, least, far=far)
         losses = positive.new_empty(positive.shape[0], 1)
         gradient = _Gradient(blocks, differentiable, wanted=embeddings_grad)
         to_slope = torch.empty_like(losses) if slope_grad else losses.new_empty(0, 1)
         # A CPU's softmax reads a row before it writes it, so it may work in place.
         in_place = anchors.device.type == "cpu"
-        exact = look and not in_place
+        exact = blocks.always_exact or not in_place
+        near = losses.new_full((1, 1), NEAR)
         room = (rows, blocks.candidates.shape[0])
         with scratch(3 if in_place else 4, room, blocks.anchors) as buffers:
             for block in blocks:
@@ -300,17 +303,26 @@ def _candidate_nll(
                     delta = shortfalls[block]
                     if beyond is not None:
                         delta = torch.add(delta, beyond.to(dtype), out=buffers[0][:count])
-                elif look:
-                    exact = blocks.fill_exact_where_near(block, delta, exact=exact)
                 else:
-                    blocks.fill(block, delta, exact=_near(blocks, block, rho))
+                    asked = exact if look else _near(blocks, block, rho)
+                    blocks.fill(block, delta, exact=asked)
                 paired = blocks.positive[block]
-                link.write_logits(block, delta, logits, inner)
+                inner = link.write_logits(block, delta, logits, inner)
                 target = link.logit(block, paired)
                 blocks.leave_out(block, logits, -torch.inf)
-                if decoupled:
+                if decoupled or look:
                     logits.scatter_(1, blocks.positives[block], -torch.inf)
                 highest = logits.amax(1, keepdim=True)
+                if look and not exact and bool((highest > link.logit(block, near)).any()):
+                    exact = True  # a negative is near, and so, most likely, in the blocks to come
+                    blocks.fill(block, delta, exact=True)
+                    inner = link.write_logits(block, delta, logits, inner)
+                    blocks.leave_out(block, logits, -torch.inf)
+                    logits.scatter_(1, blocks.positives[block], -torch.inf)
+                    highest = logits.amax(1, keepdim=True)
+                if look and not decoupled:
+                    logits.scatter_(1, blocks.positives[block], target)
+                    highest = torch.maximum(highest, target)
                 share: float | Tensor = 1.0 / losses.shape[0]
                 if weight is not None:
                     share = share * weight.to(dtype)[block, None]
@@ -504,21 +516,6 @@ class ShortfallBlocks:
             torch.mm(self.anchors[rows], self.candidates.T, out=out)
             torch.sub(self.one, out, out=out)
         return out.scatter_(1, self.positives[rows], self.positive[rows])
-
-    def fill_exact_where_near(self, rows: slice, out: Tensor, *, exact: bool) -> bool:
-        """As :meth:`fill`, in float64 if asked for or if a negative is near; tells which.
-
-        Looking waits for an accelerator. What is no candidate may be left at infinity.
-        """
-        self.fill(rows, out, exact=exact)
-        if exact or self.always_exact:
-            return True
-        near = reaches_near(self._only_negatives(rows, out).amin())
-        if near:
-            self.fill(rows, out, exact=True)
-        else:
-            out.scatter_(1, self.positives[rows], self.positive[rows])
-        return near
 
     def _only_negatives(self, rows: slice, out: Tensor) -> Tensor:
         """Set all but negatives to infinity."""
