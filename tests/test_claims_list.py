@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from weince_lib import paths
 from weince_lib.experiments import VERDICTS, decide_all
 from weince_lib.publish.claim_rules import measure
 from weince_lib.publish.claims import load_claims
@@ -23,20 +24,7 @@ with (PAPER / "reported" / "reported.csv").open(newline="", encoding="utf-8") as
 COLUMNS = ["table", "dataset", "encoder", "loss", "metric", "value", "ci95", "source"]
 LABELS = {claim["label"] for claim in CLAIMS}
 REQUIRED = {"id", "label", "section", "statement", "notebook"}
-NOTEBOOKS = {
-    "01_plackett_luce",
-    "02_extreme_values",
-    "03_link_functions",
-    "04_misspecification",
-    "05_weince_loss",
-    "06_train_vision",
-    "07_train_text",
-    "08_tail_evidence",
-    "09_link_selection",
-    "10_gradient_allocation",
-    "11_tables",
-    "12_what_drives_the_gain",
-}
+NOTEBOOKS = {path.stem for path in (paths.root() / "notebooks" / "source").glob("*.py")}
 NUMBERED = [
     *(f"Figure {n}" for n in range(1, 11)),
     *(f"Table {n}" for n in range(1, 8)),

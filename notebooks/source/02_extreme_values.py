@@ -4,19 +4,19 @@
 # %% [markdown] tags=["header"]
 # **Paper:** section 2.2.1, Equation 2.5, Appendix A \
 # **Time:** `quick` seconds (one core); `cpu` minutes \
-# **Claims:** [13 of the paper's](../paper/claims.toml) \
+# **Claims:** [5 of the paper's](../paper/claims.toml) \
 # **Library:** [evaluation](../weince_lib/evaluation/__init__.py), [evt](../weince_lib/evt/__init__.py), [vision](../weince_lib/vision/__init__.py)
 #
 # [← 01 · InfoNCE is the likelihood of a choice](01_plackett_luce.ipynb) | [Contents](00_overview.ipynb) | [03 · Which link belongs to which tail? →](03_link_functions.ipynb)
 
 # %% [markdown]
-# A contrastive choice is won by the candidate with the largest utility. What the largest of many random
-# numbers looks like depends on one thing only: how the upper tail of their law falls off. This notebook
-# shows the three possible limits, how fast they are reached, why there are no others, and what remains of
-# this when the candidates are **not** identically distributed, as negatives with different scores are.
+# **Question.** A contrastive choice is won by the candidate with the largest utility. What does the largest of many random
+# numbers look like, and is the answer still true when the candidates differ, as negatives with different scores do?
 #
-# No extreme-value theory is assumed. Nearly every curve below is exact, so that a simulation has something to
-# be judged against.
+# It depends on one thing: how the upper tail of their law falls off. This notebook shows the three possible limits, how fast
+# they are reached, and what remains of them when candidates are **not** identically distributed. No extreme-value theory is
+# assumed. Nearly every curve is exact; where numbers are drawn, they are compared with the exact curve.
+# [14](14_proof_checks.ipynb) goes through the proof step by step.
 
 # %% tags=["setup"]
 # In Colab this fetches the library; torch, numpy and all else that is there keep their versions.
@@ -56,19 +56,15 @@ from scipy.spatial.distance import cdist
 from weince_lib import plots
 from weince_lib.evaluation import Interval, t_interval
 from weince_lib.evt import (
-    Family,
     RankedCandidates,
     ScoredUtilities,
     canonical_tail,
-    copies_quantile,
     families,
     fit_known_endpoint,
     gev_cdf,
     gev_quantile,
     intrinsic_dimension,
-    match_types,
     max_stability_gap,
-    max_stable_constants,
     nearest_tail_index,
     shape_above,
     shape_of_type,
@@ -130,6 +126,7 @@ def worst_deviation(deviation, error):
 laws = families.standard_families()
 sizes = 10.0 ** np.arange(1, 13)
 distance = {law.name: np.array([law.distance(n) for n in sizes]) for law in laws}
+checks["distance_to_limit_worst"] = max(values[5] for values in distance.values())  # n = 10^6
 at = {f"n = 10^{k}": [distance[law.name][k - 1] for law in laws] for k in (2, 4, 6)}
 index = pd.MultiIndex.from_tuples([(law.geometry, law.name) for law in laws])
 pd.DataFrame(at, index=index).map("{:.1e}".format).assign(ξ=[f"{law.shape:.2f}" for law in laws])
@@ -156,26 +153,6 @@ plt.show()
 # limit. Bottom: how the tail beyond the level $b_n$ falls, relative to its value there: section 3. A normal law
 # is still off its limit at a million.*
 
-# %%
-checks["distance_to_limit_worst"] = max(values[5] for values in distance.values())
-assert min(p_values) > 1e-4  # drawn maxima against the exact law: three tests, false alarm 0.0003
-assert checks["distance_to_limit_worst"] < 0.02
-assert all((np.diff(values) < 0).all() for values in distance.values())
-
-# %% [markdown]
-# "Where they converge" is part of the theorem. With a **lattice**, such as the number $X$ of heads before the first
-# tail, nothing converges: one value keeps a large share of the probability for every $n$, which no
-# continuous law can follow.
-
-# %%
-k = np.arange(200.0)
-atoms = []
-for n in (10**3, 10**6, 10**9):
-    below = np.exp(n * np.log1p(-(0.5 ** (k + 1))))  # P(M_n <= k)
-    atoms.append(np.diff(below, prepend=0.0).max())
-print("likeliest value of the maximum has probability", np.round(atoms, 3))
-assert min(atoms) > 0.2
-
 # %% [markdown]
 # ## 2 · How fast
 #
@@ -188,32 +165,11 @@ assert min(atoms) > 0.2
 # costs
 #
 # $$\frac{1}{b_n^2} \max_x \frac{x^2 e^{-x} G(x)}{2} \approx \frac{0.24}{b_n^2} \approx \frac{0.12}{\log n}.$$
-#
-# Both constants can be checked.
-
-# %%
-x = np.linspace(-3, 15, 200_001)
-normal_constant = np.max(x**2 * np.exp(-x - np.exp(-x))) / 2
-normal, exponential = families.normal(), families.exponential()
-rows = {
-    f"n = 10^{k}": {
-        "exponential: n × distance": 10.0**k * exponential.distance(10.0**k),
-        "normal: b_n² × distance": normal.constants(10.0**k)[1] ** 2 * normal.distance(10.0**k),
-    }
-    for k in (3, 6, 9, 100, 300)
-}
-print(f"limits: {2 / math.e**2:.4f} and {normal_constant:.4f}")
-pd.DataFrame(rows).T.iloc[:, ::-1].round(4)[["normal: b_n² × distance"]].join(
-    pd.DataFrame(rows).T.iloc[:3, :1].round(4)
-)
 
 # %%
 slopes = {
     law.name: np.log(distance[law.name][9] / distance[law.name][11]) / np.log(100) for law in laws
 }
-assert all(abs(slopes[law.name] - law.rate) < 0.005 for law in laws if law.rate > 0)
-assert abs(1e12 * exponential.distance(1e12) - 2 / math.e**2) < 1e-3
-assert abs(normal.constants(1e300)[1] ** 2 * normal.distance(1e300) - normal_constant) < 1e-3
 plots.convergence_rates(laws, sizes, distance)
 plt.show()
 
@@ -246,7 +202,6 @@ for law in [*laws, oscillating]:
         gap_times_n[law.name, n] = n * np.abs(gap).max()
 checks["equivalence_gap_times_n"] = max(gap_times_n.values())
 print(f"n × largest gap, 13 laws, three sizes: {checks['equivalence_gap_times_n']:.3f}")
-assert checks["equivalence_gap_times_n"] < 0.3
 
 # %% [markdown]
 # The shape can be read from a law without any constants. Where $-\log p$ is $1$, $\tfrac14$ and $\tfrac1{16}$, let the quantiles be
@@ -255,8 +210,15 @@ assert checks["equivalence_gap_times_n"] < 0.3
 # $$\xi = \log_4 \frac{q_2 - q_1}{q_1 - q_0}.$$
 
 # %%
+x = np.linspace(0, 5, 501)  # of the tail ratio
+ratio_gap = {
+    law.name: np.abs(law.tail_ratio(x, 1e6) - canonical_tail(x, law.shape)).max() for law in laws
+}
+checks["tail_ratio_worst"] = max(ratio_gap.values())
+print(f"worst law: {max(ratio_gap, key=ratio_gap.get)}, {checks['tail_ratio_worst']:.3f}")
+
 read_at = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8]
-readings = pd.DataFrame(
+readings_of_shape = pd.DataFrame(
     {
         law.name: [
             shape_of_type(lambda p, n=n, law=law: law.maximum_quantile(p, n)) for n in read_at
@@ -265,29 +227,12 @@ readings = pd.DataFrame(
     },
     index=pd.Index([f"10^{math.log10(n):.0f}" for n in read_at], name="n"),
 )
-assert np.ptp(readings[oscillating.name]) > 0.3  # neither side has a limit
-readings.round(3)
+readings_of_shape.round(3)
 
 # %% [markdown]
-# Three laws settle at their own shape (1/3, 0 and −2/5); the swinging tail never does.
-#
-# What of the law itself survives? Only $\xi$. Location and scale go into $b_n$ and $a_n$: shrink and shift $X$ to
-# $cX + d$ and the constants become $c\,a_n$ and $c\,b_n + d$, while the ratio stays what it was. The largest distance of the
-# ratio from $\psi$ over $0 \le x \le 5$, at $n = 10^6$:
-
-# %%
-x = np.linspace(0, 5, 501)
-ratio_gap = {
-    law.name: np.abs(law.tail_ratio(x, 1e6) - canonical_tail(x, law.shape)).max() for law in laws
-}
-affine = Family("2 t + 7", 1 / 3, stats.t(3, loc=7, scale=2))
-(a, b), (a_moved, b_moved) = shown[0].constants(1e6), affine.constants(1e6)
-constants_gap = max(abs(a_moved / (2 * a) - 1), abs(b_moved / (2 * b + 7) - 1))
-affine_gap = np.abs(affine.tail_ratio(x, 1e6) - shown[0].tail_ratio(x, 1e6)).max()
-checks["tail_ratio_worst"] = max(ratio_gap.values())
-print(f"worst law: {max(ratio_gap, key=ratio_gap.get)}, {checks['tail_ratio_worst']:.3f}")
-assert max(constants_gap, affine_gap) < 1e-6
-assert checks["tail_ratio_worst"] < 0.02
+# Three laws settle at their own shape (1/3, 0 and −2/5). The swinging tail never does. Of the law itself only $\xi$ survives:
+# location and scale go into $b_n$ and $a_n$. The printed number is the largest distance of a law's tail ratio from $\psi$ over
+# $0 \le x \le 5$, at $n = 10^6$.
 
 # %% [markdown]
 # ## 4 · Why no fourth limit: max-stability
@@ -297,8 +242,7 @@ assert checks["tail_ratio_worst"] < 0.02
 #
 # $$G\!\left(\alpha(m)\,x + \beta(m)\right)^m = G(x), \qquad \alpha(t) = t^{\xi}, \quad \beta(t) = \frac{t^{\xi} - 1}{\xi}\ (\log t \text{ at } \xi = 0).$$
 #
-# (Section A.4.2 writes the inverse map, $G(x)^m = G(\alpha_m x + \beta_m)$; its constants are those of $t = 1/m$, so that
-# $\alpha_m = m^{-\xi}$ there.) To see that nothing is put in by hand, find $\alpha$ and $\beta$ by matching two quantiles of the
+# Find $\alpha$ and $\beta$ by matching two quantiles of the
 # maximum of $t$ copies with two of a single draw, for any law, and look at the rest of the law.
 
 # %%
@@ -322,123 +266,13 @@ stability = pd.DataFrame(
 )
 stability.map(lambda gap: "0" if gap < 1e-9 else f"{gap:.2f}")
 
-# %% [markdown]
-# The table gives the largest mismatch in units of the interquartile range: none for the GEV laws, plain for all others. The proof
-# (section A.9) goes the other way, from max-stability to the formula. Taking the maximum of $t$ copies of
-# $s$ copies in one step or in two gives
-#
-# $$\alpha(st) = \alpha(s)\,\alpha(t) \tag{A.3}$$
-# $$\beta(st) = \alpha(s)\,\beta(t) + \beta(s) \tag{A.4}$$
-#
-# and the only monotone solutions are the ones above. We check both on constants found by matching, for all $s, t$ in a grid.
-
-# %%
-scale_gap = location_gap = formula_gap = 0.0
-for xi in shapes:
-    quantile = stats.genextreme(-xi).ppf
-    found = {t: match_types(quantile, copies_quantile(quantile, t)) for t in range(1, 37)}
-    for s in range(2, 7):
-        for t in range(2, 7):
-            (a_s, b_s), (a_t, b_t), (a_st, b_st) = found[s], found[t], found[s * t]
-            scale_gap = max(scale_gap, abs(a_st / (a_s * a_t) - 1))
-            location_gap = max(location_gap, abs(b_st - (a_s * b_t + b_s)) / abs(b_st))
-    for t, pair in found.items():
-        formula_gap = max(formula_gap, *np.abs(np.subtract(pair, max_stable_constants(t, xi))) / t)
-checks |= {"scale_equation_gap": scale_gap, "location_equation_gap": location_gap}
-assert max(scale_gap, location_gap, formula_gap) < 1e-9
 
 # %% [markdown]
-# The last step: $\psi = -\log G$ obeys $\psi(\alpha(t) x + \beta(t)) = \psi(x)/t$. At $x = 0$ this reads
-#
-# $$\psi(\beta(t)) = \frac{\psi(0)}{t},$$
-#
-# so the locations alone give the whole of $\psi$: it is $1/t$ at $(t^\xi - 1)/\xi$, which is $(1 + \xi x)^{-1/\xi}$. Rebuild each law that way
-# from its own matched constants, and compare with what it is.
-
-# %%
-copies = np.r_[1 / np.arange(2.0, 11.0), np.arange(1.0, 51.0)]
-
-
-def rebuilt_gap(law):
-    """Largest difference between a law at beta(t) and what max-stability makes of it there."""
-    centre = law.ppf(math.exp(-1.0))  # the origin: psi is 1 here
-    beta = [
-        match_types(
-            lambda p: law.ppf(p) - centre, lambda p, t=t: copies_quantile(law.ppf, t)(p) - centre
-        )[1]
-        for t in copies
-    ]
-    return np.abs(law.cdf(centre + np.array(beta)) - np.exp(-1 / copies)).max()
-
-
-rebuilt = {name: rebuilt_gap(law) for name, law in candidates.items()}
-others = [gap for name, gap in rebuilt.items() if not name.startswith("GEV")]
-checks["rebuilt_from_constants_gap"] = max(
-    gap for name, gap in rebuilt.items() if name.startswith("GEV")
-)
-print(f"GEV laws: below 1e-9; others: from {min(others):.3f} to {max(others):.3f}")
-assert checks["rebuilt_from_constants_gap"] < 1e-9
-assert min(others) > 0.002 and stability.iloc[len(shapes) :].to_numpy().min() > 0.01
+# The table gives the largest mismatch in units of the interquartile range. It is zero for the GEV laws (those of section 1) and
+# plain for all others. The proof that no other law is max-stable stands in [14](14_proof_checks.ipynb), with each step checked.
 
 # %% [markdown]
-# Conversely every shape occurs (section A.8): start from $F = G$ itself, and with
-#
-# $$a_n = n^\xi, \qquad b_n = \frac{n^\xi - 1}{\xi} \quad (1 \text{ and } \log n \text{ at } \xi = 0)$$
-#
-# the normalised maximum has **exactly** the law $F$, for every $n$.
-
-# %%
-x = np.linspace(-3, 8, 401)
-self_gap = 0.0
-for xi in shapes:
-    for n in (2, 100, 10_000):
-        a_n, b_n = max_stable_constants(n, xi)
-        self_gap = max(self_gap, np.abs(gev_cdf(a_n * x + b_n, xi) ** n - gev_cdf(x, xi)).max())
-checks["classical_constants_gap"] = self_gap
-assert self_gap < 1e-11
-
-# %% [markdown]
-# ## 5 · Convergence of types
-#
-# Could another choice of constants give another limit? Lemma A.3 says no: if $(M_n - b_n)/a_n \to G$ and
-# $(M_n - b'_n)/a'_n \to H$, both non-degenerate, then
-#
-# $$\frac{a'_n}{a_n} \to A, \qquad \frac{b'_n - b_n}{a_n} \to B, \qquad H(x) = G(Ax + B).$$
-#
-# The proof of the theorem uses it for $M_{mn}$, seen with the constants of $n$ and then with its own ($a'_n = a_{mn}$, $b'_n = b_{mn}$): the
-# ratio has to tend to $A = m^\xi$ and the difference to $B = (m^\xi - 1)/\xi$. How far are the constants of twelve laws from
-# that, at $m = 2$? Three of them, and the worst decides the claim:
-
-# %%
-types_gap = {}
-for law in laws:
-    limit = max_stable_constants(2, law.shape)
-    for n in (1e3, 1e6, 1e9, 1e12):
-        (a, b), (a_double, b_double) = law.constants(n), law.constants(2 * n)
-        found = (a_double / a, (b_double - b) / a)
-        types_gap[law.name, n] = np.abs(np.subtract(found, limit)).max()
-table = pd.Series(types_gap).unstack()[[1e3, 1e6, 1e9, 1e12]]
-assert (np.diff(table, axis=1) < 1e-9).all()
-checks["types_constants_worst"] = table[1e12].max()
-assert checks["types_constants_worst"] < 0.02
-table.loc[[law.name for law in shown]].round(4).rename(columns="{:.0e}".format)
-
-# %% [markdown]
-# Again the normal law is the slow one. Its textbook constants are another example of two normalisations of one sequence:
-# $a'_n = (2\log n)^{-1/2}$ and
-# $b'_n = (2\log n)^{1/2} - \tfrac12 (2 \log n)^{-1/2}(\log\log n + \log 4\pi)$. They have the same limit, with $A = 1$ and $B = 0$.
-
-# %%
-for n in (1e3, 1e6, 1e12, 1e100, 1e300):
-    root = math.sqrt(2 * math.log(n))
-    textbook = root - (math.log(math.log(n)) + math.log(4 * math.pi)) / (2 * root)
-    a, b = normal.constants(n)
-    A, B = 1 / root / a, (textbook - b) / a
-    print(f"n = 10^{math.log10(n):<3.0f}  A = {A:.4f}  B = {B:+.4f}")
-assert abs(A - 1) < 0.01 and abs(B) < 0.01
-
-# %% [markdown]
-# ## 6 · Candidates that are not alike
+# ## 5 · Candidates that are not alike
 #
 # In a contrastive batch candidate $i$ has its own score $s_i$, and its utility $X_i$ its own law. The three rows of the paper's
 # Table 1, with noise from each domain:
@@ -496,13 +330,11 @@ for n in (300, 3000, 30_000):
 conditions = pd.DataFrame(rows).T.astype(float)
 at_end = conditions.xs(30_000, level=1)
 checks["heterogeneous_law_worst"] = at_end[["law − G", "ratio − ψ"]].to_numpy().max()
-assert checks["heterogeneous_law_worst"] < 0.01 and at_end["(I): max p"].max() < 0.05
 conditions.sort_index(level=0, sort_remaining=False).round(4)
 
 # %% [markdown]
-# All columns go to 0 as candidates are added, the second with the luck of the draw, and all of them slowly for the
-# shortfall model: section 9 says why. Those
-# numbers are exact for these scores. Now draw the utilities, and compare the share of maxima below $u_N(x)$ with the limit.
+# All columns go to 0 as candidates are added. For the shortfall model the largest $p$ falls slowly; section 7 says why. Those numbers are
+# exact for these scores. Now draw the utilities, and compare the share of maxima below $u_N(x)$ with the limit.
 
 # %%
 repetitions = by_profile(profile, quick=8000, cpu=100_000)
@@ -518,106 +350,10 @@ for model in utilities(scores[:1200]).values():
     exact_z.append((share - exact) / error[-1])
 checks["random_utilities_minus_limit"] = worst_deviation(np.array(deviation), np.array(error))
 print(f"drawn minus limit, worst of 18: {checks['random_utilities_minus_limit'].mean:+.3f}")
-assert np.abs(exact_z).max() < 4.5  # 18 comparisons with the exact product; false alarm 1e-4
-interval = checks["random_utilities_minus_limit"]
-assert interval.low > -0.04 and interval.high < 0.04
+
 
 # %% [markdown]
-# ## 7 · The proof, one step at a time
-#
-# With identical laws $F^{mn} = (F^n)^m$ gives max-stability at once. Here there is no $F$, so the paper shuffles $mn$ candidates and cuts
-# them into $m$ blocks $P_1, \dots, P_m$ (Lemma A.5). Fix $x$ and the level $u = u_{mn}(x)$.
-#
-# **Step 1, tail sums.** From $0 \le e^{-p} - (1 - p) \le p^2/2$,
-#
-# $$0 \;\le\; e^{-S} - \prod_i (1 - p_i) \;\le\; \tfrac12 \sum_i p_i^2 \;\le\; \tfrac12\, p_{\max} S .$$
-#
-# Under (I) the right side vanishes, so $S \to -\log G(x)$. The same line proves Lemma A.6: as
-# $S = mn\, \bar F_\mathrm{avg}(u)$, the law of the maximum converges exactly when the average tail ratio does.
-
-# %%
-share_of_bound = square_share = 0.0
-for n in (30, 300, 3000, 30_000):
-    for model in (*utilities(scores[:n]).values(), RankedCandidates(n)):  # the last: section 8
-        a, b = model.constants()
-        p = model.exceedance(b + a * x)
-        p = p[p.sum(axis=1) > 0.01]  # nearer the endpoint the gap drowns in rounding
-        gap, bound = np.exp(-p.sum(axis=1)) - mixed.maximum_cdf(p), mixed.poisson_gap_bound(p)
-        share_of_bound = max(share_of_bound, np.max(gap / bound))
-        largest_times_sum = p.max(axis=1) * p.sum(axis=1)
-        square_share = max(square_share, np.max(2 * bound / largest_times_sum))
-        assert (gap > -1e-12).all()
-checks["poisson_gap_over_bound"] = share_of_bound
-print(f"gap / (Σp²/2) at most {share_of_bound:.2f}; Σp² / (p_max S) at most {square_share:.2f}")
-assert share_of_bound <= 1 and square_share <= 1
-
-# %% [markdown]
-# **Step 2, block sums.** Block $k$ has the tail sum $S_k = \sum_{i \in P_k} p_{\pi(i)}$, a sample without replacement. Its mean is $S/m$ and its
-# variance
-#
-# $$\operatorname{Var} S_k = n\left(1 - \frac1m\right) \frac{\sum_i (p_i - \bar p)^2}{mn - 1} \;\le\; \frac{m-1}{m^2}\,\frac{mn}{mn-1} \sum_i p_i^2,$$
-#
-# which vanishes by step 1. So every random block gets its share $S/m$. Shuffle and see.
-#
-# **Step 3, block maxima.** The maximum of a block then stays below $u_{mn}(x)$ with probability $e^{-S/m} \to G(x)^{1/m}$.
-
-# %%
-shuffles = by_profile(profile, quick=400, cpu=4000)
-block_sizes = np.array([100, 1000, 10_000])
-spreads, histogram, spread_z, law_gap = {}, {}, [], 0.0
-for name in models:
-    exact, seen, error = [], [], []
-    for n in block_sizes:
-        model = utilities(scores[: blocks * n])[name]
-        p = model.exceedance(model.constants()[1])  # the level at x = 0
-        sums, below = mixed.permutation_blocks(p, blocks, shuffles, draw)
-        first = sums[:, 0]
-        exact.append(float(mixed.block_sum_spread(p, blocks)))
-        seen.append(first.std())
-        error.append(exact[-1] * math.sqrt((stats.kurtosis(first) + 2) / 4 / shuffles))
-        if name == "Fréchet":
-            histogram[int(n)] = first
-    law_gap = max(law_gap, abs(below[:, 0].mean() - math.exp(-p.sum() / blocks)))
-    spreads[name] = (np.array(exact), plots.Points(block_sizes, np.array(seen), np.array(error)))
-    spread_z.extend((np.array(seen) - exact) / error)
-relative = max(exact[-1] for exact, _ in spreads.values()) * blocks  # S = 1 at x = 0
-checks["block_sum_relative_spread"] = relative
-print(f"largest spread of a block sum at n = 10,000: {100 * relative:.1f} % of its mean")
-assert np.abs(spread_z).max() < 4.5 and relative < 0.05 and law_gap < 0.005
-
-# %% [markdown]
-# **Step 4, types.** Look at the same block maximum with the constants of a sample of its own size. By (H) its law tends to $G$;
-# by step 3 it tends to $G^{1/m}$ at the other constants. Convergence of types ties the two together:
-#
-# $$G(x)^{1/m} = G(\alpha x + \beta), \qquad \text{so } G \text{ is max-stable.}$$
-#
-# What has to be seen is that a random block really has the limit of the first $n$.
-
-# %%
-block_laws, deviation, error = {}, [], []
-n = int(block_sizes[-1])
-for name, model in utilities(scores[: blocks * n]).items():
-    a, b = model.first(n).constants()
-    below = np.array(
-        [
-            mixed.permutation_blocks(p, blocks, shuffles // 4, draw)[1][:, 0]
-            for p in model.exceedance(b + a * points)
-        ]
-    )
-    deviation.append(below.mean(axis=1) - gev_cdf(points, model.noise.shape))
-    error.append(below.std(axis=1, ddof=1) / math.sqrt(shuffles // 4))
-    block_laws[name] = plots.Points(points, deviation[-1], 2 * error[-1])
-checks["block_law_minus_limit"] = worst_deviation(np.array(deviation), np.array(error))
-interval = checks["block_law_minus_limit"]
-assert interval.low > -0.02 and interval.high < 0.02
-plots.block_sums(histogram, 1 / blocks, spreads, block_laws)
-plt.show()
-
-# %% [markdown]
-# *Left: tail sums of one random block of the Fréchet model, for growing blocks. Middle: their spread falls to 0; lines are the formula. Right: the law
-# of the block's maximum at the constants of the first $n$ candidates, less the limit $G$: at most a hundredth.*
-#
-# ## 8 · When a condition fails
+# ## 6 · When a condition fails
 #
 # **Without (I): a rival that keeps up.** All candidates are exponential but one, whose utility is $\log N + 1 + \tfrac13 \times$ a standard normal: a
 # near-duplicate that is always in the race. Its $p_i$ never vanishes, and the limit is a product of two laws,
@@ -674,12 +410,12 @@ exact = {
     "rival": mixed.maximum_cdf(rival_exceedance(math.log(size) + at, size)),
     "easier": RankedCandidates.limit_cdf(at),
 }
-simulated = {}
+simulated, from_exact = {}, {}
 for name, parts in tops.items():
     share = (np.concatenate(parts) - math.log(size) <= at[:, None]).mean(axis=1)
     error = np.sqrt(exact[name] * (1 - exact[name]) / repetitions)
     inner = (exact[name] > 0.01) & (exact[name] < 0.99)
-    assert np.abs((share - exact[name])[inner] / error[inner]).max() < 4.5  # false alarm 2e-4
+    from_exact[name] = np.abs((share - exact[name])[inner] / error[inner]).max()
     simulated[name] = plots.Points(at, share, 2 * error)
 
 # %%
@@ -718,33 +454,17 @@ panels = {
     ),
 }
 wander = {name: float(np.ptp(reading.y)) for name, reading in readings.items()}
+checks["weak_h_shape_wander"] = wander["ever easier (logistic)"]
 print({name: round(value, 2) for name, value in wander.items()})
-assert wander["Gumbel"] < 1e-3 and min(wander["a rival"], wander["ever easier (logistic)"]) > 0.5
 plots.counter_examples(grid, panels, readings)
 plt.show()
 
 # %% [markdown]
 # *Left and middle: distribution functions of $M_N - \log N$ for $N = 1000$, drawn (dots, two standard errors) and exact. Right: the
 # shape read from three quantiles (section 3), from low levels on the left to the tail on the right.*
-#
-# **A note on the wording of (H).** The paper asks that a random block's normalised maximum have *a* non-degenerate limit $H_m$. In our example it has one, for
-# every $m$, and (I) holds too; yet the limit is logistic. So the existence of $H_m$ alone does not suffice: step 4
-# needs $H_m$ to be of the type of $G$, as it is for identical laws, and as the paper's corollary (A.8) says there. We read (H) that way, and with that
-# reading the theorem stands. For negatives drawn at random the distinction makes no difference.
-
-# %%
-block_limit_gap = 0.0
-fine = RankedCandidates(blocks * 10_000)
-for value in points:
-    p = fine.exceedance(math.log(10_000) + value)
-    below = mixed.permutation_blocks(p, blocks, 50, draw)[1][:, 0]
-    block_limit_gap = max(block_limit_gap, abs(below.mean() - mixed.block_limit_cdf(value, blocks)))
-checks["weak_h_block_limit_gap"] = float(block_limit_gap)
-checks["weak_h_shape_wander"] = wander["ever easier (logistic)"]
-assert block_limit_gap < 0.01
 
 # %% [markdown]
-# ## 9 · When does (I) hold for the shortfall link?
+# ## 7 · When does (I) hold for the shortfall link?
 #
 # In the Weibull row candidate $j$ wins with probability $p_j \propto (1 - s_j)^{-\beta}$. If the shortfalls $1 - s_j$ themselves have the tail
 # index $\beta_s$, the weights have a power tail with exponent $\beta_s/\beta$. For $\beta < \beta_s$ their sum obeys the law of large numbers
@@ -771,21 +491,12 @@ table = pd.DataFrame({key: [value.mean()] for key, value in coincide.items()}).T
 table["limit"] = [max(0.0, 1 - 1 / multiple) for multiple in multiples]
 table.rename_axis(index="β / βₛ", columns="candidates").round(2)
 
-# %%
-for multiple in (2.0, 3.0):
-    values = coincide[multiple, 10_000]
-    slack = 0.01  # what 10,000 candidates still lack
-    assert (
-        abs(values.mean() - table.loc[multiple, "limit"])
-        < 5 * values.std() / math.sqrt(repetitions) + slack
-    )
-assert table.loc[0.5, 10_000] < 0.01
-
 # %% [markdown]
 # WEINCE takes its $\hat\beta_i$ from the very shortfalls that enter the link. With $\lambda_i = 1$ it sits on the row $\beta = \beta_s$: the border, where the
 # share of the nearest candidate vanishes only logarithmically. (A smaller $\lambda_i$ takes part of that weight off.)
-#
-# ## 10 · The sphere, and intrinsic dimension
+
+# %% [markdown]
+# ## 8 · The sphere, and intrinsic dimension
 #
 # For a uniform direction in $\mathbb R^d$ the cosine $s$ to a fixed one has density proportional to $(1 - s^2)^{(d-3)/2}$, so
 #
@@ -813,7 +524,6 @@ for d in (3, 6, 17):
     error = np.abs(exact) / np.sqrt([fit.exceedances for fit in fits])  # of a power law, nearly
     z_scores.extend((seen - exact) / error)
     on_sphere[d] = (law.shape, exact, plots.Points(above, seen, 2 * error))
-assert np.abs(z_scores).max() < 4.5  # 18 comparisons; false alarm 1e-4
 {d: np.round(exact, 3).tolist() for d, (_, exact, _) in on_sphere.items()}
 
 # %% [markdown]
@@ -856,8 +566,6 @@ even_drawn, _ = dimensions(even / np.linalg.norm(even, axis=1, keepdims=True))
 even_exact = np.array(
     [-2 / shape_above(families.sphere_cosine(ambient), 1 - k / (vectors - 1)) for k in neighbours]
 )
-assert all(np.allclose(a, b, rtol=1e-9) for a, b in lid.values())  # LID = 2 beta, as an identity
-assert np.abs(even_drawn / even_exact - 1)[1:].max() < 0.05
 shown_lines = {f"encoder seed {s}": values for s, (values, _) in lid.items()}
 plots.sphere_and_embeddings(
     on_sphere, shown_lines | {"drawn evenly": even_drawn}, (neighbours, even_exact), ambient
@@ -876,14 +584,27 @@ at_16 = int(np.flatnonzero(neighbours == 16)[0])
 over_seeds = t_interval([values[at_16] for values, _ in lid.values()])
 checks["encoder_dimension"] = over_seeds
 checks["even_dimension"] = float(even_exact[at_16])
-assert over_seeds.high < even_exact[at_16]
 print(
     f"{images.name}, {vectors} vectors in {ambient} dimensions, k = 16: "
     f"{over_seeds.mean:.1f} [{over_seeds.low:.1f}, {over_seeds.high:.1f}] over {len(seeds)} seeds; "
     f"evenly spread {even_exact[at_16]:.1f}"
 )
 
-# %%
+# %% [markdown]
+# ## Answer
+#
+# The largest of many utilities follows one of three laws, by the tail of a single one: heavy, light, or ending at a cap. The same
+# holds for candidates that differ, if no candidate decides alone and their order carries no information. Negatives drawn at
+# random satisfy both.
+#
+# **What it rests on.** Exact distribution functions of twelve laws up to $10^{12}$ draws, three models of candidates that
+# differ, and two counter-examples in which one condition is missing and the limit is another law.
+#
+# **What it does not show.** How large a batch is large enough: a normal law is still off its limit at a million. Condition (I) fails
+# for the shortfall link once its exponent is above the scores' own tail index. And the tail here is that of the *utilities*; a
+# batch shows the tail of its *scores* ([03](03_link_functions.ipynb)).
+
+# %% tags=["checks", "hide-input"]
 record = record_checks(
     "02_extreme_values",
     checks,
@@ -896,6 +617,26 @@ record = record_checks(
         "blocks": blocks,
     },
 )
+
+# Checks of the values that the text states, at the parameters that it states them for.
+if (temperature, dimension, blocks) == (0.5, 8, 3):
+    assert min(p_values) > 1e-4  # three tests of drawn maxima; false alarm 0.0003
+    assert checks["distance_to_limit_worst"] < 0.02
+    assert all((np.diff(values) < 0).all() for values in distance.values())
+    assert all(abs(slopes[law.name] - law.rate) < 0.005 for law in laws if law.rate > 0)
+    assert checks["equivalence_gap_times_n"] < 0.3 and checks["tail_ratio_worst"] < 0.02
+    assert np.ptp(readings_of_shape[oscillating.name]) > 0.3  # neither side has a limit
+    assert stability.iloc[len(shapes) :].to_numpy().min() > 0.01
+    assert checks["heterogeneous_law_worst"] < 0.01 and at_end["(I): max p"].max() < 0.05
+    assert np.abs(exact_z).max() < 4.5  # 18 comparisons; false alarm 1e-4
+    assert max(from_exact.values()) < 4.5
+    assert wander["Gumbel"] < 1e-3 < 0.5 < min(wander["a rival"], checks["weak_h_shape_wander"])
+    assert table.loc[0.5, 10_000] < 0.01 and abs(table.loc[2.0, 10_000] - 0.5) < 0.05
+    assert np.abs(z_scores).max() < 4.5  # 18 comparisons; false alarm 1e-4
+    assert all(np.allclose(a, b, rtol=1e-9) for a, b in lid.values())  # LID = 2 beta
+    assert np.abs(even_drawn / even_exact - 1)[1:].max() < 0.05
+    assert over_seeds.high < even_exact[at_16]
+print("checked")
 
 # %% tags=["nbval-ignore-output"]
 provenance()

@@ -5,9 +5,9 @@
 # **Paper:** sections 4.1 and 4.2, Table 2 \
 # **Time:** `quick` seconds (one core) \
 # **Claims:** [2 of the paper's](../paper/claims.toml) \
-# **Library:** [losses](../weince_lib/losses/__init__.py)
+# **Library:** [losses](../weince_lib/losses/__init__.py), [publish](../weince_lib/publish/__init__.py), [studies](../weince_lib/studies/__init__.py)
 #
-# [← 11 · Tables](11_tables.ipynb) | [Contents](00_overview.ipynb)
+# [← 11 · Tables](11_tables.ipynb) | [Contents](00_overview.ipynb) | [14 · Appendix: the proof of the limit theorem, checked →](14_proof_checks.ipynb)
 
 # %% [markdown]
 # **Question.** WEINCE's encoders are reported to have better features than InfoNCE's. Which of the changes makes the
