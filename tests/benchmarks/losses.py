@@ -29,11 +29,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weince_lib.losses import InfoNCELoss, WEINCELoss
+from weince_lib.losses import RULES, EndpointLoss, InfoNCELoss, SelfSettingLoss, WEINCELoss
 
 D = 128
 TEMPERATURE = 0.5
 BASELINE = "plain autograd InfoNCE"
+#: What the endpoint link may cost a tenth more than.
+STREAMING = "InfoNCE, streaming"
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -80,6 +82,12 @@ def contestants() -> dict[str, Callable[[], Loss]]:
             losses[f"WEINCE {name}, {impl}"] = lambda name=name, impl=impl: WEINCELoss.from_preset(
                 name, TEMPERATURE, impl=impl
             )
+    for curvature in (0.9, 1.0):
+        losses[f"endpoint {curvature:g}, streaming"] = lambda g=curvature: EndpointLoss(
+            TEMPERATURE, curvature=g
+        )
+    for rule in RULES:
+        losses[f"self-setting {rule}, streaming"] = lambda rule=rule: SelfSettingLoss(rule)
     return losses
 
 
@@ -178,6 +186,8 @@ def cpu_section(
             ratio = median / medians[BASELINE]
             used = peak(name, n)
             print(f"{name:30s}{median * 1e3:9.1f} ms{ratio:8.2f}{used:24.0f} MiB", flush=True)
+        for name in (name for name in medians if "streaming" in name and STREAMING in medians):
+            print(f"{name:30s}{medians[name] / medians[STREAMING]:8.2f} of {STREAMING}")
     print(f"\nN = {memory_size}{'peak memory above inputs':>43s}")
     for name in (name for name in made if "streaming" in name):
         print(f"{name:30s}{peak(name, memory_size):16.0f} MiB", flush=True)

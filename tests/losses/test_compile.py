@@ -73,6 +73,9 @@ def test_operators_keep_their_word(rows: int) -> None:
     )
     torch.library.opcheck(
         _candidate_nll_op,
-        (z, *shared, slope, power, problem.positive, None, 1e-6, rows, 0, True, True),
+        (
+            *(z, *shared, slope, power, problem.positive, None, None, None, 1e-6, rows),
+            *(False, False, False, 0, True, True),
+        ),
         test_utils=tests,
     )

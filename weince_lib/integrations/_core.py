@@ -10,24 +10,26 @@ from weince_lib.losses.arguments import check_kind
 from weince_lib.losses.candidates import CandidateProblem
 from weince_lib.losses.evidence import TailEvidence, TailSettings, preset
 from weince_lib.losses.infonce import problem_loss
+from weince_lib.losses.link import EndpointLink
 from weince_lib.losses.similarity import exact_dtype
 
-#: Tail settings, the name of a preset, or None for InfoNCE.
-Correction = TailSettings | str | None
+#: Tail settings, the name of a preset, an endpoint link, or None for InfoNCE.
+Correction = TailSettings | EndpointLink | str | None
 
 
-def resolve_correction(correction: Correction) -> TailSettings | None:
+def resolve_correction(correction: Correction) -> TailSettings | EndpointLink | None:
     """The settings behind ``correction``; None stays None, which is InfoNCE.
 
     Raises:
         ValueError: for an unknown preset, or what is neither settings nor a name.
     """
-    if correction is None or isinstance(correction, TailSettings):
+    if correction is None or isinstance(correction, TailSettings | EndpointLink):
         return correction
     if isinstance(correction, str):
         return preset(correction)
     raise ValueError(
-        f"correction must be TailSettings, the name of a preset or None, got {correction!r}"
+        "correction must be TailSettings, an EndpointLink, the name of a preset or None, got "
+        f"{correction!r}"
     )
 
 
@@ -64,7 +66,7 @@ def world() -> tuple[int, int]:
 def contrastive_loss(
     problem: CandidateProblem,
     scale: float | Tensor,
-    settings: TailSettings | None,
+    settings: TailSettings | EndpointLink | None,
     *,
     evidence: TailEvidence | None = None,
     all_ranks: bool = False,
@@ -74,7 +76,8 @@ def contrastive_loss(
     Args:
         problem: anchors and candidates.
         scale: 1 / tau, a number or a tensor of one element, which then has a gradient.
-        settings: how the tails are read; None is InfoNCE. So is a problem without negatives.
+        settings: how the tails are read, or the link; None is InfoNCE. So is a problem without
+            negatives.
         evidence: of the problem's anchors, if it has been taken elsewhere.
         all_ranks: take rho_0 over the anchors of all processes, because each holds a part only.
 

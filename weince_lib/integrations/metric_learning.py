@@ -21,6 +21,7 @@ from weince_lib.losses.arguments import check_temperature
 from weince_lib.losses.candidates import CandidateProblem
 from weince_lib.losses.dense import endpoint_coordinate
 from weince_lib.losses.evidence import TailEvidence, TailSettings, blend_weights, read_score_tails
+from weince_lib.losses.link import EndpointLink
 from weince_lib.losses.similarity import NormalizeRows, loss_dtype
 from weince_lib.losses.streaming import read_tails
 
@@ -133,8 +134,8 @@ class NTXentLoss(MetricLearningNTXentLoss):
             candidate_ids=ref_labels,
             dtype=dtype,
         )
-        if self.settings is None:
-            return contrastive_loss(problem, scale, None)
+        if not isinstance(self.settings, TailSettings):
+            return contrastive_loss(problem, scale, self.settings)
         # Each anchor's tail once, however many pairs it is in.
         unique, pair_to_unique = a1.unique(return_inverse=True)
         fewest = int(torch.bincount(a2, minlength=anchors.shape[0])[unique].min())
@@ -178,7 +179,10 @@ class NTXentLoss(MetricLearningNTXentLoss):
             )
             paired = (anchors[a1] * columns[p]).sum(1)
             negative, positive = scores / self.temperature, paired / self.temperature
-            if self.settings is not None:
+            if isinstance(self.settings, EndpointLink):
+                negative = self.settings.coordinate(scores) / self.temperature
+                positive = self.settings.coordinate(paired) / self.temperature
+            elif self.settings is not None:
                 lam, power = _mined_evidence(scores.detach(), times > 0, a1, self.settings)
                 floor = self.settings.floor
                 negative = (1.0 - lam)[:, None] * negative + power[:, None] * endpoint_coordinate(
@@ -187,7 +191,11 @@ class NTXentLoss(MetricLearningNTXentLoss):
                 positive = (1.0 - lam)[a1] * positive + power[a1] * endpoint_coordinate(
                     paired, floor
                 )
-            logits = torch.cat([positive[:, None], (negative + times.log())[a1]], dim=1)
+            competing = (negative + times.log())[a1]
+            if isinstance(self.settings, EndpointLink) and self.settings.decoupled:
+                losses = competing.logsumexp(1) - positive
+                return torch.where((times > 0).any(1)[a1], losses, 0.0)
+            logits = torch.cat([positive[:, None], competing], dim=1)
             return logits.logsumexp(1) - positive
 
 

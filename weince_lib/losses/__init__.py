@@ -10,28 +10,57 @@ The way of a batch, from ``WEINCELoss(...)(z0, z1)`` to its gradient:
 ``evidence``    between the passes: fits of a tail, blend weights, presets
 ==============  =================================================================================
 
+``link`` is the family of logits that joins InfoNCE to the endpoint link, ``endpoint`` its loss;
+``self_setting`` has losses with nothing to tune, ``rivals`` those of others.
+
 Beside them stand ``dense`` (the same in plain operations, for explicit scores and as reference),
 ``ablation``, ``sharpness``, ``queue``, ``distributed`` and ``monitor``. ``arguments`` and
 ``similarity`` serve all: checks, and unit rows.
 """
 
 from .ablation import RELEASED, AblationLoss, AblationSettings, ReleasedLoss
-from .dense import blended_logits, endpoint_coordinate, infonce_from_scores, weince_from_scores
+from .dense import (
+    blended_logits,
+    endpoint_coordinate,
+    endpoint_from_scores,
+    infonce_from_scores,
+    weince_from_scores,
+)
+from .endpoint import EndpointLoss, endpoint_loss
 from .evidence import PRESETS, TailEvidence, TailSettings, preset, tail_evidence
-from .infonce import InfoNCELoss, infonce_loss
+from .infonce import ContrastiveLoss, InfoNCELoss, infonce_loss
+from .link import EndpointLink
 from .monitor import TailMonitor
 from .queue import NegativeQueue
+from .rivals import ArctanhLoss, HardNegativeLoss
+from .self_setting import RULES, SelfSettingLoss
 from .sharpness import Sharpness, sharpness
 from .weince import WEINCELoss, weince_loss
 
+#: Losses that a run's config names, with their own keywords as its ``options``.
+LOSSES: dict[str, type[ContrastiveLoss]] = {
+    "endpoint": EndpointLoss,
+    "self-setting": SelfSettingLoss,
+    "hard-negatives": HardNegativeLoss,
+    "arctanh": ArctanhLoss,
+}
+
 __all__ = [
+    "LOSSES",
     "PRESETS",
     "RELEASED",
+    "RULES",
     "AblationLoss",
     "AblationSettings",
+    "ArctanhLoss",
+    "ContrastiveLoss",
+    "EndpointLink",
+    "EndpointLoss",
+    "HardNegativeLoss",
     "InfoNCELoss",
     "NegativeQueue",
     "ReleasedLoss",
+    "SelfSettingLoss",
     "Sharpness",
     "TailEvidence",
     "TailMonitor",
@@ -39,6 +68,8 @@ __all__ = [
     "WEINCELoss",
     "blended_logits",
     "endpoint_coordinate",
+    "endpoint_from_scores",
+    "endpoint_loss",
     "infonce_from_scores",
     "infonce_loss",
     "preset",

@@ -16,6 +16,7 @@ from torch import Tensor
 from .arguments import logit_slope, may_look
 from .candidates import CandidateProblem
 from .evidence import TailEvidence, TailSettings, blend_weights, read_score_tails
+from .link import EndpointLink
 from .similarity import exact_dtype, loss_dtype
 
 #: How far above 1 a score may be by rounding, in half precision too.
@@ -58,7 +59,12 @@ def blended_logits(
 
 
 def candidate_cross_entropy(
-    logits: Tensor, positives: Tensor, counts: Tensor | None = None
+    logits: Tensor,
+    positives: Tensor,
+    counts: Tensor | None = None,
+    *,
+    decoupled: bool = False,
+    weight: Tensor | None = None,
 ) -> Tensor:
     """Mean negative log-likelihood of the positives among the candidates that count.
 
@@ -67,13 +73,24 @@ def candidate_cross_entropy(
         positives: column of each anchor's positive, shape ``(A,)``.
         counts: which candidates count, boolean, shape ``(A, C)``. None: all but the diagonal, of
             anchors that are their own candidates.
+        decoupled: leave the positive out of the denominator; an anchor without negatives then has
+            loss 0.
+        weight: of each anchor in the mean, shape ``(A,)``; None is 1.
 
     Returns:
         Scalar, in nats per anchor.
     """
     if counts is None:
         counts = ~torch.eye(logits.shape[0], dtype=torch.bool, device=logits.device)
-    return F.cross_entropy(logits.masked_fill(~counts, -torch.inf), positives)
+    if not decoupled and weight is None:
+        return F.cross_entropy(logits.masked_fill(~counts, -torch.inf), positives)
+    paired = positives[:, None]
+    if decoupled:
+        counts = counts.scatter(1, paired, value=False)
+    alone = ~counts.any(1, keepdim=True)  # 0 in the place of its candidates keeps gradients finite
+    competing = logits.masked_fill(~counts, -torch.inf).masked_fill(alone, 0.0).logsumexp(1)
+    losses = (competing - logits.gather(1, paired)[:, 0]).masked_fill(alone[:, 0], 0.0)
+    return (losses if weight is None else losses * weight).mean()
 
 
 def cosines(problem: CandidateProblem) -> tuple[Tensor, Tensor]:
@@ -206,6 +223,50 @@ def weince_from_scores(
     logits = blended_logits(exact, evidence.lam, evidence.beta, 1.0 / scale, settings.floor)
     loss = candidate_cross_entropy(logits, positives, counts).to(loss_dtype(scores))
     return (loss, evidence.to(loss.dtype)) if return_evidence else loss
+
+
+def endpoint_from_scores(
+    scores: Tensor,
+    positives: Tensor,
+    mask: Tensor | None = None,
+    temperature: float = 0.2,
+    link: EndpointLink | None = None,
+    *,
+    logit_scale: Tensor | None = None,
+    validate: bool = True,
+) -> Tensor:
+    """The loss of an endpoint link of a matrix of scores; see :mod:`weince_lib.losses.link`.
+
+    Args:
+        scores: shape ``(A, C)``, below the endpoint 1 / curvature; row i holds anchor i's scores,
+            with gradient.
+        positives: column of each anchor's positive, integer, shape ``(A,)``.
+        mask: as for :func:`infonce_from_scores`.
+        temperature: tau.
+        link: curvature, and whether the positive is left out of the denominator.
+        logit_scale: 1 / tau as a learnable tensor of one element, in place of ``temperature``.
+        validate: look at the values of ``scores`` and ``positives``, on the CPU only.
+
+    Returns:
+        Scalar, the mean over rows in nats, float32 (float64 for float64 scores). A row with no
+        candidate but its positive has loss 0.
+
+    Raises:
+        ValueError: as :func:`infonce_from_scores`, and for scores beyond the endpoint.
+    """
+    link = link or EndpointLink()
+    scale = logit_slope(temperature, logit_scale, scores, validate=validate)
+    exact, counts = _candidate_scores(scores, positives, mask, validate)
+    if link.offset is not None and may_look(scores, validate):
+        most = float(exact.detach().max())
+        if most > 1.0 + link.offset + ABOVE_ONE:
+            raise ValueError(
+                f"scores must not exceed the endpoint 1 / curvature = {1 + link.offset:.6g}, got "
+                f"{most:.6g}; with these scores curvature must lie in [0, {1 / most:.4g}]"
+            )
+    logits = link.coordinate(exact) * scale
+    loss = candidate_cross_entropy(logits, positives, counts, decoupled=link.decoupled)
+    return loss.to(loss_dtype(scores))
 
 
 def _candidate_scores(

@@ -5,8 +5,9 @@ L_i = -log( exp(s_ii+ / tau) / sum_{j in C(i)} exp(s_ij / tau) ), averaged over 
 van den Oord et al. (2018), arXiv:1807.03748; in the two-view form of SimCLR, arXiv:2002.05709, over
 all 2N views but the anchor; in the bipartite form of CLIP, arXiv:2103.00020, queries against keys.
 
-The way of a batch is here too, for InfoNCE and WEINCE alike: :func:`batch_loss` checks it and makes
-candidate problems of it, :func:`problem_loss` gives their loss.
+The way of a batch is here too, for InfoNCE, WEINCE and the endpoint links alike:
+:func:`batch_loss` checks it and makes candidate problems of it, :func:`problem_loss` gives their
+loss.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from .candidates import Batch, CandidateProblem
 from .dense import blended_logits, candidate_cross_entropy, cosines
 from .distributed import gather_constant
 from .evidence import TailEvidence, TailReading, TailSettings, blend_weights, read_score_tails
+from .link import EndpointLink
 from .monitor import look_for_duplicates
 from .queue import NegativeQueue
 from .similarity import loss_dtype
@@ -115,20 +117,20 @@ def batch_loss(
     z0: Tensor,
     z1: Tensor,
     temperature: float,
-    settings: TailSettings | None,
+    settings: TailSettings | EndpointLink | None,
     *,
     logit_scale: Tensor | None = None,
     impl: Implementation = "auto",
     memory_budget: int | None = None,
     **candidates: Any,
 ) -> tuple[Tensor, TailEvidence | None]:
-    """InfoNCE or WEINCE of one batch of pairs.
+    """InfoNCE, WEINCE or an endpoint link's loss of one batch of pairs.
 
     Args:
         z0: first views, or queries, shape ``(N, d)``.
         z1: second views, or keys, same shape.
         temperature: tau.
-        settings: how the tail is read; None is InfoNCE.
+        settings: how the tail is read, or the link; None is InfoNCE.
         logit_scale: as for :func:`infonce_loss`.
         impl: as for :func:`infonce_loss`.
         memory_budget: as for :func:`infonce_loss`.
@@ -136,7 +138,7 @@ def batch_loss(
             :class:`~weince_lib.losses.candidates.Batch` takes and checks.
 
     Returns:
-        The loss, shape ``()``, and the evidence of this rank's anchors, None for InfoNCE.
+        The loss, shape ``()``, and the evidence of this rank's anchors, None but for WEINCE.
 
     Raises:
         ValueError: as :func:`infonce_loss`.
@@ -155,7 +157,7 @@ def batch_loss(
         memory=memory_budget,
     )
     dtype = loss_dtype(z0)
-    if settings is None or evidence is None:
+    if not isinstance(settings, TailSettings) or evidence is None:
         return loss.to(dtype), None
     if may_look(z0, batch.validate):
         look_for_duplicates(evidence.rho, settings.floor)
@@ -165,19 +167,19 @@ def batch_loss(
 def problem_loss(
     problems: Sequence[CandidateProblem],
     scale: Tensor,
-    settings: TailSettings | None,
+    settings: TailSettings | EndpointLink | None,
     *,
     evidence: TailEvidence | None = None,
     all_ranks: bool = False,
     dense: bool = False,
     memory: int | None = None,
 ) -> tuple[Tensor, TailEvidence | None]:
-    """InfoNCE or WEINCE of candidate problems that make one batch.
+    """InfoNCE, WEINCE or an endpoint link's loss of candidate problems that make one batch.
 
     Args:
         problems: of equally many anchors each.
         scale: 1 / tau, shape ``()``; may take a gradient.
-        settings: how the tails are read; None is InfoNCE.
+        settings: how the tails are read, or the link; None is InfoNCE.
         evidence: of all the problems' anchors, where it has been taken already; read here by
             default.
         all_ranks: whether rho_0 is taken over the anchors of all processes.
@@ -186,21 +188,33 @@ def problem_loss(
             default.
 
     Returns:
-        The loss in nats per anchor, shape ``()``, and the evidence, None for InfoNCE.
+        The loss in nats per anchor, shape ``()``, and the evidence, None but for WEINCE.
     """
     scored = [cosines(problem) for problem in problems] if dense else []
-    if settings is None:
+    if not isinstance(settings, TailSettings):
+        link = settings or EndpointLink(curvature=0.0)
         if dense:
             losses = [
-                candidate_cross_entropy(scores * scale, problem.positives, counts)
+                candidate_cross_entropy(
+                    link.coordinate(scores) * scale,
+                    problem.positives,
+                    counts,
+                    decoupled=link.decoupled,
+                )
                 for (scores, counts), problem in zip(scored, problems, strict=True)
             ]
         else:
             losses = [
-                candidate_nll(p, scale.to(p.dtype).expand(p.positives.shape), memory=memory)
+                candidate_nll(
+                    p,
+                    scale.to(p.dtype).expand(p.positives.shape),
+                    memory=memory,
+                    offset=link.offset,
+                    decoupled=link.decoupled,
+                )
                 for p in problems
             ]
-        return _mean(losses), None
+        return mean_loss(losses), None
     # First pass: the tails, and from those of all anchors the blend weights.
     shortfalls: Sequence[Tensor | None] = [None] * len(problems)
     if evidence is None:
@@ -244,10 +258,10 @@ def problem_loss(
                     memory=memory,
                 )
             )
-    return _mean(losses), evidence
+    return mean_loss(losses), evidence
 
 
-def _mean(losses: list[Tensor]) -> Tensor:
+def mean_loss(losses: list[Tensor]) -> Tensor:
     """The mean of scalars; problems of one batch have equally many anchors."""
     return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
 
@@ -269,7 +283,7 @@ class ContrastiveLoss(nn.Module):
 
     def __init__(
         self,
-        temperature: float = 0.5,
+        temperature: float | None = 0.5,
         *,
         candidates: CandidateSet = "two-view",
         symmetric: bool = True,
@@ -280,7 +294,8 @@ class ContrastiveLoss(nn.Module):
         memory_budget: int | None = None,
     ) -> None:
         super().__init__()
-        check_temperature(temperature)
+        if temperature is not None:  # a loss may set its own
+            check_temperature(temperature)
         for name, flag in (
             ("symmetric", symmetric),
             ("gather_distributed", gather_distributed),
@@ -292,7 +307,7 @@ class ContrastiveLoss(nn.Module):
         resolve_impl(impl)
         check_memory(memory_budget)
         check_candidate_set(candidates, symmetric=symmetric, queue=queue)
-        self.temperature = temperature
+        self.temperature: Any = temperature
         self.candidates: CandidateSet = candidates
         self.symmetric = symmetric
         self.queue = queue
@@ -312,7 +327,7 @@ class ContrastiveLoss(nn.Module):
 
     def extra_repr(self) -> str:
         """Settings, for ``print(loss)``."""
-        shown = [f"temperature={self.temperature}"]
+        shown = [] if self.temperature is None else [f"temperature={self.temperature}"]
         shown += [f"{name}={value}" for name, value in self.own_settings().items()]
         if self.candidates != "two-view":
             shown += [f"candidates={self.candidates!r}", f"symmetric={self.symmetric}"]

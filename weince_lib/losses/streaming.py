@@ -6,9 +6,11 @@ constant of the row, ``-a_i delta_ij - b_i log delta_ij``, and
     dL / ds_ij = (p_ij - 1[j = i+]) (a_i + b_i / delta_ij) / A.
 
 The first pass, :func:`read_tails`, reads each anchor's tail. The second, :func:`candidate_nll`,
-forms loss and gradient together, block by block. ``torch.compile`` sees each pass as one operator:
-it neither traces into it nor breaks the graph there. Autocast is switched off inside. Between the
-passes only the batch's rho_0 is needed, so several processes can share a batch.
+forms loss and gradient together, block by block. Its logits are those of a link
+(:class:`~weince_lib.losses.link.BlockLink`), which gives value and derivative: the one above, or an
+endpoint beyond cosine 1. ``torch.compile`` sees each pass as one operator: it neither traces into
+it nor breaks the graph there. Autocast is switched off inside. Between the passes only the batch's
+rho_0 is needed, so several processes can share a batch.
 
 :class:`ShortfallBlocks` hands out the rows of the matrix of shortfalls 1 - s to both passes, and
 :func:`scratch` lends them the memory.
@@ -29,6 +31,7 @@ from torch import Tensor
 from .arguments import check_memory
 from .candidates import CandidateProblem
 from .evidence import TailReading, TailSettings, fit_tail
+from .link import FAR, BlockLink
 
 #: A float32 product of unit vectors is off by up to about 5e-7 and typically by 2e-8; from this
 #: shortfall on, that is no more than about 1e-6 of it. A block that reaches below is taken in
@@ -110,37 +113,12 @@ def _read_tails(
         blocks = ShortfallBlocks(
             anchors, candidates, positives, own, anchor_ids, candidate_ids, positive, rows
         )
-        total, columns = blocks.anchors.shape[0], blocks.candidates.shape[0]
-        kept = blocks.anchors.new_empty(total, columns) if keep else None
+        kept = blocks.kept(keep)
         readings = []
-
-        def negatives_of(block: slice, out: Tensor, *, exact: bool, keep: Tensor | None) -> Tensor:
-            """Shortfalls of ``block``, all but negatives at infinity, in ``out``."""
-            blocks.fill(block, out if keep is None else keep[block], exact=exact)
-            if keep is not None:
-                out.copy_(keep[block])
-            blocks.leave_out(block, out, torch.inf)
-            return out.scatter_(1, blocks.positives[block], torch.inf)
-
-        with scratch(1, (rows, columns), blocks.anchors) as (buffer,):
-            # On a CPU, reading a value is free. On an accelerator it would wait for the device, so
-            # all products are exact there.
-            exact = anchors.device.type != "cpu" or blocks.always_exact
-            if not exact:  # a few rows often tell, and spare a product of all
-                few = slice(0, min(rows, PROBED))
-                some = negatives_of(few, buffer[few], exact=False, keep=None)
-                exact = reaches_near(some.amin())
-            for block in blocks:
-                work = buffer[: block.stop - block.start]
-                negatives_of(block, work, exact=exact, keep=kept)
-                if not exact:
-                    exact = reaches_near(work.amin())
-                    if exact:  # and so, most likely, do the blocks to come
-                        negatives_of(block, work, exact=True, keep=kept)
-                tail = _smallest(work, min(k + 1, negatives), settings.needs_order)
-                wide = torch.float64 if exact else blocks.dtype
-                reading = fit_tail(tail.clamp_min(floor), k, settings, torch.finfo(wide).eps)
-                readings.append((reading.rho, reading.beta, reading.delta_aic, reading.usable))
+        for _, work, dtype in blocks.negatives(kept):
+            tail = smallest(work, min(k + 1, negatives), settings.needs_order)
+            reading = fit_tail(tail.clamp_min(floor), k, settings, torch.finfo(dtype).eps)
+            readings.append((reading.rho, reading.beta, reading.delta_aic, reading.usable))
         rho, beta, delta_aic, usable = (torch.cat(parts) for parts in zip(*readings, strict=True))
     return rho, beta, delta_aic, usable, rho.new_empty(0, 0) if kept is None else kept
 
@@ -170,7 +148,7 @@ def reaches_near(shortfalls: Tensor) -> bool:
     return bool((shortfalls < NEAR).any())
 
 
-def _smallest(block: Tensor, count: int, ordered: bool) -> Tensor:
+def smallest(block: Tensor, count: int, ordered: bool) -> Tensor:
     """The ``count`` smallest of each row, the largest of them last; overwrites ``block``.
 
     numpy's selection is several times faster on a CPU than ``torch.topk``, which also carries
@@ -208,6 +186,9 @@ def candidate_nll(
     rho: Tensor | None = None,
     shortfalls: Tensor | None = None,
     memory: int | None = None,
+    offset: float | Tensor | None = None,
+    decoupled: bool = False,
+    weight: Tensor | None = None,
 ) -> Tensor:
     """Mean negative log-likelihood of the positives, with its gradient in closed form.
 
@@ -224,6 +205,12 @@ def candidate_nll(
             products will not do. Needed with ``power`` unless ``shortfalls`` is given.
         shortfalls: what :func:`read_tails` kept, if anything.
         memory: budget in bytes, as for :func:`read_tails`.
+        offset: epsilon >= 0, how far beyond cosine 1 the logits' endpoint lies: the logits are then
+            ``-a_i (1 + epsilon) log(delta_ij + epsilon)``. A tensor, shape ``()``, must not exceed
+            :data:`~weince_lib.losses.link.FAR`. None: no endpoint but that of ``power``.
+        decoupled: leave the positive out of the denominator. An anchor that has no negatives then
+            has loss 0.
+        weight: of each anchor in the mean, shape ``(A,)``; None is 1.
 
     Returns:
         Scalar, in nats per anchor.
@@ -239,6 +226,12 @@ def candidate_nll(
     if candidates is not None and not candidates.requires_grad:
         differentiable = 0
     embeddings = problem.anchors.requires_grad or differentiable > 0
+    # Where the endpoint is far, float32 products are exact enough without a look.
+    near = offset is not None and shortfalls is None
+    far = False
+    if isinstance(offset, float):
+        near, far = near and offset < NEAR, offset > FAR
+        offset = torch.full((), offset, dtype=problem.anchors.dtype, device=problem.anchors.device)
     compiling = torch.compiler.is_compiling()
     nll = _candidate_nll_op if compiling else _CandidateNLL.apply
     loss, *_ = nll(
@@ -247,8 +240,13 @@ def candidate_nll(
         power,
         rho,
         shortfalls,
+        offset,
+        weight,
         floor,
         rows_per_block(problem, memory),
+        near,
+        far,
+        decoupled,
         differentiable if candidates is not None else 0,
         grad and embeddings,
         grad and slope.requires_grad,
@@ -268,62 +266,86 @@ def _candidate_nll(
     power: Tensor | None,
     rho: Tensor | None,
     shortfalls: Tensor | None,
+    offset: Tensor | None,
+    weight: Tensor | None,
     floor: float,
     rows: int,
+    look: bool,
+    far: bool,
+    decoupled: bool,
     differentiable: int,
     embeddings_grad: bool,
     slope_grad: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     dtype = positive.dtype
     with torch.autocast(anchors.device.type, enabled=False):
+        # The far link takes the shortfalls, and divides them by the offset.
+        beyond = None if far else offset
         blocks = ShortfallBlocks(
-            anchors, candidates, positives, own, anchor_ids, candidate_ids, positive, rows
+            anchors, candidates, positives, own, anchor_ids, candidate_ids, positive, rows, beyond
         )
-        a = slope.to(dtype)[:, None]
-        b = None if power is None else power.to(dtype)[:, None]
-        losses = torch.empty_like(a)
+        # Beyond a distant endpoint no shortfall comes near the floor.
+        least = floor if offset is None or look else None
+        link = BlockLink(slope.to(dtype), power, offset, least, far=far)
+        losses = positive.new_empty(positive.shape[0], 1)
         gradient = _Gradient(blocks, differentiable, wanted=embeddings_grad)
-        to_slope = torch.empty_like(a) if slope_grad else a.new_empty(0, 1)
+        to_slope = torch.empty_like(losses) if slope_grad else losses.new_empty(0, 1)
         # A CPU's softmax reads a row before it writes it, so it may work in place.
         in_place = anchors.device.type == "cpu"
+        exact = blocks.always_exact or not in_place
+        near = losses.new_full((1, 1), NEAR)
         room = (rows, blocks.candidates.shape[0])
         with scratch(3 if in_place else 4, room, blocks.anchors) as buffers:
             for block in blocks:
                 count = block.stop - block.start
-                delta, logits, floored, *more = (buffer[:count] for buffer in buffers)
-                if shortfalls is None:
-                    blocks.fill(block, delta, exact=_near(blocks, block, rho))
-                else:
+                delta, logits, inner, *more = (buffer[:count] for buffer in buffers)
+                if shortfalls is not None:
                     delta = shortfalls[block]
-                paired = blocks.positive[block]
-                if b is None:
-                    torch.mul(delta, -a[block], out=logits)
-                    target = -a[block] * paired
+                    if beyond is not None:
+                        delta = torch.add(delta, beyond.to(dtype), out=buffers[0][:count])
                 else:
-                    torch.clamp_min(delta, floor, out=floored)
-                    torch.log(floored, out=logits).mul_(-b[block])
-                    logits.addcmul_(delta, a[block], value=-1.0)
-                    near = paired.clamp_min(floor)
-                    target = -b[block] * near.log() - a[block] * paired
+                    asked = exact if look else _near(blocks, block, rho)
+                    blocks.fill(block, delta, exact=asked)
+                paired = blocks.positive[block]
+                inner = link.write_logits(block, delta, logits, inner)
+                target = link.logit(block, paired)
                 blocks.leave_out(block, logits, -torch.inf)
+                if decoupled or look:
+                    logits.scatter_(1, blocks.positives[block], -torch.inf)
                 highest = logits.amax(1, keepdim=True)
+                if look and not exact and bool((highest > link.logit(block, near)).any()):
+                    exact = True  # a negative is near, and so, most likely, in the blocks to come
+                    blocks.fill(block, delta, exact=True)
+                    inner = link.write_logits(block, delta, logits, inner)
+                    blocks.leave_out(block, logits, -torch.inf)
+                    logits.scatter_(1, blocks.positives[block], -torch.inf)
+                    highest = logits.amax(1, keepdim=True)
+                if look and not decoupled:
+                    logits.scatter_(1, blocks.positives[block], target)
+                    highest = torch.maximum(highest, target)
+                share: float | Tensor = 1.0 / losses.shape[0]
+                if weight is not None:
+                    share = share * weight.to(dtype)[block, None]
+                if decoupled and anchor_ids is not None:
+                    # Without negatives an anchor has no loss, and sends no gradient.
+                    alone = torch.isneginf(highest)
+                    logits.masked_fill_(alone, 0.0)
+                    share = share * (~alone).to(dtype)
                 p = torch.softmax(logits, dim=1, out=logits if in_place else more[0])
                 # log sum exp from the likeliest candidate, whose probability is at least 1 / C.
                 losses[block] = highest - p.amax(1, keepdim=True).log() - target
                 if slope_grad:
-                    expected = (p * delta).sum(1, keepdim=True)
-                    torch.sub(paired, expected, out=to_slope[block])
+                    expected = link.expected(p, delta, inner)
+                    torch.sub(expected, link.coordinate(paired), out=to_slope[block])
+                if isinstance(share, Tensor):
+                    scale = share * losses.shape[0]
+                    losses[block] = torch.where(scale == 0, 0.0, losses[block] * scale)
+                    if slope_grad:
+                        to_slope[block] = torch.where(scale == 0, 0.0, to_slope[block] * scale)
                 if embeddings_grad:
-                    share = 1.0 / losses.shape[0]
-                    weight = a[block] * share
-                    if b is None:
-                        toward = p.mul_(weight)
-                    else:
-                        toward = torch.div(p, floored, out=floored).mul_(b[block] * share)
-                        toward.addcmul_(p, weight)
-                        weight = weight + b[block] * share / near
-                    toward.scatter_add_(1, blocks.positives[block], -weight)
-                    gradient.add(block, toward, spare=floored if b is None else logits)
+                    toward, pull = link.derivative(block, p, inner, paired, share)
+                    toward.scatter_add_(1, blocks.positives[block], -pull)
+                    gradient.add(block, toward, spare=inner if toward is p else logits)
         return (
             losses.mean(),
             gradient.to_anchors,
@@ -415,7 +437,7 @@ def _backward(ctx: Any, grad: Tensor | None, *twice: Tensor | None) -> tuple[Ten
                 )
         if to_slope.shape[0]:
             slope = to_slope * grad
-    return anchors, candidates, *(None,) * 5, slope, *(None,) * 8
+    return anchors, candidates, *(None,) * 5, slope, *(None,) * 13
 
 
 _candidate_nll_op.register_autograd(_backward, setup_context=_setup_context)
@@ -445,7 +467,8 @@ class ShortfallBlocks:
     cap, and wherever float32 products would be rounded to TF32 or bfloat16.
 
     The tensors are those of a :class:`CandidateProblem`; ``rows`` is the number of anchors to a
-    block. Blocks have the dtype of ``positive``.
+    block. Blocks have the dtype of ``positive``. With an ``offset``, shape ``()``, they hold
+    distances from an endpoint that lies so far beyond cosine 1, in place of shortfalls.
     """
 
     def __init__(
@@ -458,6 +481,7 @@ class ShortfallBlocks:
         candidate_ids: Tensor | None,
         positive: Tensor,
         rows: int,
+        offset: Tensor | None = None,
     ) -> None:
         dtype = positive.dtype
         self.exact_anchors = anchors.detach()
@@ -470,6 +494,10 @@ class ShortfallBlocks:
         self.one = torch.ones((), dtype=dtype)  # stays on the CPU, like a Python number
         self.exact_one = self.exact_anchors.new_ones(1)
         self.positive = positive[:, None]
+        if offset is not None:
+            self.exact_one = self.exact_one + offset
+            self.one = self.exact_one[0].to(dtype)
+            self.positive = self.positive + offset.to(dtype)
         self.always_exact = dtype == torch.float64 or float32_products_are_rounded()
 
     def __iter__(self) -> Iterator[slice]:
@@ -488,6 +516,45 @@ class ShortfallBlocks:
             torch.mm(self.anchors[rows], self.candidates.T, out=out)
             torch.sub(self.one, out, out=out)
         return out.scatter_(1, self.positives[rows], self.positive[rows])
+
+    def _only_negatives(self, rows: slice, out: Tensor) -> Tensor:
+        """Set all but negatives to infinity."""
+        self.leave_out(rows, out, torch.inf)
+        return out.scatter_(1, self.positives[rows], torch.inf)
+
+    def kept(self, keep: bool) -> Tensor | None:
+        """Room for all shortfalls, shape ``(A, C)``, or None."""
+        shape = (self.anchors.shape[0], self.candidates.shape[0])
+        return self.anchors.new_empty(shape) if keep else None
+
+    def negatives(self, kept: Tensor | None) -> Iterator[tuple[slice, Tensor, torch.dtype]]:
+        """Each block's rows, its shortfalls, and the dtype of the product they come from.
+
+        All but negatives is at infinity. The shortfalls are in memory that is used again; those of
+        all columns go to ``kept`` if it is given.
+        """
+
+        def fill(block: slice, out: Tensor, *, exact: bool, keep: Tensor | None) -> Tensor:
+            self.fill(block, out if keep is None else keep[block], exact=exact)
+            if keep is not None:
+                out.copy_(keep[block])
+            return self._only_negatives(block, out)
+
+        with scratch(1, (self.rows, self.candidates.shape[0]), self.anchors) as (buffer,):
+            # On a CPU, reading a value is free. On an accelerator it would wait for the device, so
+            # all products are exact there.
+            exact = self.anchors.device.type != "cpu" or self.always_exact
+            if not exact:  # a few rows often tell, and spare a product of all
+                few = slice(0, min(self.rows, PROBED))
+                exact = reaches_near(fill(few, buffer[few], exact=False, keep=None).amin())
+            for block in self:
+                work = buffer[: block.stop - block.start]
+                fill(block, work, exact=exact, keep=kept)
+                if not exact:
+                    exact = reaches_near(work.amin())
+                    if exact:  # and so, most likely, do the blocks to come
+                        fill(block, work, exact=True, keep=kept)
+                yield block, work, torch.float64 if exact else self.dtype
 
     def leave_out(self, rows: slice, block: Tensor, value: float) -> Tensor:
         """Set what is no candidate of ``rows`` to ``value`` in ``block``."""

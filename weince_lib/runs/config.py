@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from ..errors import InputError
-from ..losses import (PRESETS, RELEASED, AblationLoss, AblationSettings, InfoNCELoss, TailSettings, WEINCELoss, preset)
+from ..losses import (LOSSES, PRESETS, RELEASED, AblationLoss, AblationSettings, ContrastiveLoss, InfoNCELoss, TailSettings, WEINCELoss, preset)
 from ..vision.datasets import DATA_SETS, DATASETS
 
 #: The value of a notebook parameter that is left to the profile.
@@ -52,10 +52,13 @@ class VisionConfig(BaseModel):
         encoder: see :func:`weince_lib.vision.build_encoder`.
         width: of the small ResNet; 0 for encoders that have their own.
         projection_dim: size of z.
-        loss: ``"infonce"``, ``"weince"``, or ``"ablation"`` for the parts of a gain one by one.
-        temperature: tau.
+        loss: ``"infonce"``, ``"weince"``, ``"ablation"`` for the parts of a gain one by one, or a
+            key of :data:`weince_lib.losses.LOSSES`.
+        temperature: tau; left at its default for ``"self-setting"``, which has none.
         tail: how WEINCE reads the batch's tail; ``None`` for the other losses.
         ablation: the objective of ``"ablation"``; ``None`` for the other losses.
+        options: keywords of a loss of :data:`weince_lib.losses.LOSSES`; those not given get the
+            loss's defaults. ``None`` for the other losses.
         seed: encoder seed: weights, order and augmentation.
         epochs: of contrastive training.
         batch_size: pairs per step.
@@ -77,10 +80,13 @@ class VisionConfig(BaseModel):
     encoder: Literal["resnet-small", "resnet18", "resnet50", "vit-small"]
     width: Annotated[int, Field(ge=0)] = 16
     projection_dim: Positive = 64
-    loss: Literal["infonce", "weince", "ablation"]
+    loss: Literal[
+        "infonce", "weince", "ablation", "endpoint", "self-setting", "hard-negatives", "arctanh"
+    ]
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.5
     tail: TailSettings | None = None
     ablation: AblationSettings | None = None
+    options: dict[str, bool | float | str] | None = None
     seed: Annotated[int, Field(ge=0)] = 7
     epochs: Positive = 100
     batch_size: Annotated[int, Field(ge=2)] = 256
@@ -90,6 +96,23 @@ class VisionConfig(BaseModel):
     probe_epochs: Positive = 100
     probe_seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (1, 2, 3, 4, 5)
     split_seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (1, 2, 3, 4, 5)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole_options(cls, values: Any) -> Any:
+        """All options of a loss that has them, so that one run has one config."""
+        make = LOSSES.get(str(values.get("loss"))) if isinstance(values, dict) else None
+        if make is None:
+            return values
+        given = values.get("options") or {}
+        known = make().own_settings()
+        for name in given:
+            if name not in known:
+                raise ValueError(
+                    f"loss {values['loss']!r} has no option {name!r}; "
+                    f"known: {', '.join(known) or 'none'}"
+                )
+        return values | {"options": make(**given).own_settings()}
 
     @field_validator("dataset")
     @classmethod
@@ -105,16 +128,23 @@ class VisionConfig(BaseModel):
             raise ValueError(f"loss {self.loss!r} and tail = {self.tail} do not fit")
         if (self.ablation is not None) != (self.loss == "ablation"):
             raise ValueError(f"loss {self.loss!r} and ablation = {self.ablation} do not fit")
+        if (self.options is not None) != (self.loss in LOSSES):
+            raise ValueError(f"loss {self.loss!r} and options = {self.options} do not fit")
+        if self.loss == "self-setting" and self.temperature != 0.5:
+            raise ValueError(
+                f"temperature = {self.temperature}: the loss 'self-setting' sets its own; leave it"
+            )
         if (self.width == 0) == (self.encoder == "resnet-small"):
             raise ValueError(f"width = {self.width} does not fit encoder {self.encoder!r}")
         return self
 
     @model_serializer(mode="wrap")
-    def _without_ablation(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """``ablation`` only where there is one: records older than that field keep their keys."""
+    def _without_unused(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Fields younger than some records only where they are used: those keep their keys."""
         content: dict[str, Any] = usual(self)
-        if self.ablation is None:
-            content.pop("ablation", None)
+        for name in ("ablation", "options"):
+            if getattr(self, name) is None:
+                content.pop(name, None)
         return content
 
     def canonical(self) -> dict[str, Any]:
@@ -123,11 +153,19 @@ class VisionConfig(BaseModel):
 
     @property
     def label(self) -> str:
-        """The loss's name in tables and figures, see :func:`loss_label`."""
+        """The loss's name in tables and figures, see :func:`loss_label`; a rule belongs to it."""
+        if self.options is not None:
+            rule = self.options.get("rule")
+            return self.loss if rule is None else f"{self.loss}-{rule}"
         return loss_label(self.loss, self.tail, self.ablation)
 
-    def build_loss(self) -> InfoNCELoss | WEINCELoss | AblationLoss:
+    def build_loss(self) -> ContrastiveLoss | AblationLoss:
         """The loss module. Rows are not validated: training watches the loss itself."""
+        if self.options is not None:
+            own: dict[str, Any] = {**self.options, "validate": False}
+            if self.loss != "self-setting":
+                own["temperature"] = self.temperature
+            return LOSSES[self.loss](**own)
         if self.ablation is not None:
             return AblationLoss(self.temperature, self.ablation, validate=False)
         if self.tail is None:
@@ -245,7 +283,7 @@ def vision_config(profile: str, **settings: Any) -> VisionConfig:
     overrides = {name: merged.pop(name) for name in _TAIL_FIELDS if name in merged}
     # Checked for InfoNCE too: a misspelt preset should not pass because it is not used.
     tail = tail_settings(chosen, overrides)
-    if merged["loss"] not in ("infonce", "ablation"):
+    if merged["loss"] not in ("infonce", "ablation", *LOSSES):
         merged["tail"] = tail
     if merged.get("encoder") != "resnet-small":
         merged["width"] = 0
@@ -254,7 +292,7 @@ def vision_config(profile: str, **settings: Any) -> VisionConfig:
 
 def is_own(config: VisionConfig, profile: str) -> bool:
     """Whether a run is the profile's: it varies loss, preset and seed, and nothing else."""
-    if config.label == "weince-custom" or config.ablation is not None:
+    if config.label == "weince-custom" or config.ablation or config.options is not None:
         return False
     tail = dataclasses.asdict(config.tail) if config.tail else {}
     return vision_config(profile, loss=config.loss, seed=config.seed, **tail) == config

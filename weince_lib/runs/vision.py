@@ -15,7 +15,7 @@ import torch
 
 from .. import files, paths
 from ..errors import checking_input
-from ..losses import AblationLoss, InfoNCELoss, WEINCELoss
+from ..losses import AblationLoss, ContrastiveLoss
 from ..vision import (Execution, ImageSet, SimCLR, TrainingSettings, augmentation, build_simclr, join_processes, load, load_checkpoint, pretraining_split, restore_model, train)
 from ..vision.checkpoints import snapshot_path
 from ..vision.datasets import content_of
@@ -318,7 +318,7 @@ def _train(
     images: ImageSet,
     checkpoint: Path,
     form: StepForm,
-    loss: InfoNCELoss | WEINCELoss | AblationLoss | None = None,
+    loss: ContrastiveLoss | AblationLoss | None = None,
     *,
     epochs: int = 0,
     device: torch.device | str | None = None,
