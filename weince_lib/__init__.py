@@ -6,7 +6,8 @@ The losses need torch, numpy and scipy only. A room imports the rooms above it i
 - ``losses``: InfoNCE, WEINCE and their relatives; ``links``, ``choice``: links, winners' laws
 - ``evt``: peaks over threshold, endpoints, domains of attraction
 - ``evaluation``: probes, neighbours, intervals
-- ``vision``, ``text``: data, encoders, training
+- ``training``: the resumable loop, checkpoints, stopping, processes
+- ``vision``, ``text``: data, encoders, one training step each
 - ``diagnostics``: what a bank of scores says about its tail and its link
 - ``plots``: figures; ``integrations``: the losses inside other libraries
 - ``records``: one finished run, one record

@@ -11,7 +11,7 @@ from weince_lib.experiments import (AllocationConfig, ConfigError, LinkConfig, a
 from weince_lib.records import store
 from weince_lib.studies.collect import collect, load_results, records_of
 from weince_lib.runs.vision import CHECKPOINT, snapshot_epochs
-from weince_lib.vision import load_checkpoint
+from weince_lib.training import load_checkpoint
 from weince_lib.vision.training import snapshot_path
 
 

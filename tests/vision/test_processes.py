@@ -14,8 +14,8 @@ from training_ranks import AUGMENTS, EPOCHS, STOP, WORLD, norm_layers, normalise
 from training_runs import LOSSES, STEPS, noisy, run
 
 from weince_lib.losses import WEINCELoss
-from weince_lib.vision import ProcessError, TrainingInterrupted, join_processes
-from weince_lib.vision.processes import World, own_device
+from weince_lib.training import ProcessError, TrainingInterrupted, join_processes
+from weince_lib.training.processes import World, own_device
 
 if not torch.distributed.is_available():
     pytest.skip("this torch has no torch.distributed", allow_module_level=True)

@@ -15,15 +15,14 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from training_runs import LOSSES, STEPS, Views, noisy, run
 
-from weince_lib.vision import (
+from weince_lib.training import (
     CheckpointError,
     NonFiniteLossError,
     ProcessError,
     TrainingInterrupted,
-    TwoViewAugment,
-    training,
 )
-from weince_lib.vision.batch_norm import GlobalBatchNorm, synchronised_batch_norm
+from weince_lib.training.batch_norm import GlobalBatchNorm, synchronised_batch_norm
+from weince_lib.vision import TwoViewAugment, training
 
 WORLD = 2
 #: Kept from the whole run: two epochs of the small model.

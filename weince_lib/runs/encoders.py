@@ -24,8 +24,10 @@ from torch import Tensor
 
 from .. import files, paths
 from ..errors import WeinceError
-from ..vision import ImageSet, SimCLR, load_checkpoint
-from ..vision.checkpoints import restore_model, snapshot_path
+from ..training import load_checkpoint
+from ..vision import ImageSet, SimCLR
+from ..training import load_checkpoint, restore_model
+from ..vision.training import snapshot_path
 from ..records import store
 from .config import SEEDS, ConfigError, VisionConfig, parse, vision_config
 from ..records.store import Record

@@ -25,7 +25,7 @@ from torch import Tensor
 from .. import files, paths
 from ..vision import Execution, build_encoder
 from ..vision.execution import channels_last_is_safe
-from ..vision.processes import World
+from ..training.processes import World
 from .config import VisionConfig
 from ..records.provenance import cpu_name
 from .timing import TrainingStep, timed

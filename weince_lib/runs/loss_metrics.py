@@ -11,7 +11,7 @@ from torch import nn
 from ..losses import sharpness
 from ..losses.sharpness import as_ablation
 from ..vision import ImageSet, SimCLR, augmentation
-from ..vision.training import epoch_generator
+from ..training import epoch_generator
 from .config import VisionConfig
 from ..records.store import Metric
 
