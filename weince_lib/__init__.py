@@ -7,7 +7,8 @@ The losses need torch, numpy and scipy only. A room imports the rooms above it i
 - ``evt``: peaks over threshold, endpoints, domains of attraction
 - ``evaluation``: probes, neighbours, intervals
 - ``plots``: figures
-- ``vision``, ``text``: data, encoders, training
+- ``training``: the resumable loop, checkpoints, stopping, processes
+- ``vision``, ``text``: data, encoders, one training step each
 - ``diagnostics``: what a bank of scores says about its tail and its link
 - ``integrations``: the losses inside other libraries
 - ``records``: one finished run, one record

@@ -43,7 +43,7 @@ def _stoppable(advice: str) -> Iterator[None]:
 
     SIGINT stays ignored where a script started the command in the background; SIGTERM stops it.
     """
-    from .vision.stopping import sigterm_interrupts
+    from .training.stopping import sigterm_interrupts
 
     try:
         with sigterm_interrupts():

@@ -39,6 +39,7 @@ from weince_lib.text.grammar import sentences
 from weince_lib.text.simcse import SimCSE, seeded
 from weince_lib.text.steps import ChunkPlan, SimCSEStep
 from weince_lib.text.tokens import TokenisedCorpus
+from weince_lib.training.steps import GuardedOptimizer
 
 #: Width of all-MiniLM-L6-v2's word embeddings, and sentences to draw batches from.
 WIDTH, SENTENCES = 384, 65_536
@@ -89,10 +90,9 @@ def ours(loss: str, words: Tensor, corpus: TokenisedCorpus, batch: int) -> Step:
     step = SimCSEStep(
         model,
         config.build_loss(),
-        optimizer,
+        GuardedOptimizer(optimizer, torch.device("cpu")),
         ChunkPlan(batch, batch),
         seed=0,
-        device=torch.device("cpu"),
     )
     return lambda rows: step([corpus.batch(rows)], 0)
 

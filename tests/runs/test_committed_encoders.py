@@ -12,10 +12,26 @@ from safetensors import safe_open
 from safetensors.torch import save
 
 from weince_lib.cli import main
-from weince_lib.experiments import (EncoderError, TailConfig, VisionConfig, frozen_model, frozen_models, models_along_training, paths, ready_encoder, run_tail, run_vision, score_bank, train_anew, trained_model, training_images, vision_config)
-from weince_lib.runs import encoders
+from weince_lib.experiments import (
+    EncoderError,
+    TailConfig,
+    VisionConfig,
+    frozen_model,
+    frozen_models,
+    models_along_training,
+    paths,
+    ready_encoder,
+    run_tail,
+    run_vision,
+    score_bank,
+    train_anew,
+    trained_model,
+    training_images,
+    vision_config,
+)
 from weince_lib.publish import notebooks
 from weince_lib.records import record_lines, store
+from weince_lib.runs import encoders
 from weince_lib.studies.collect import collect, load_results, load_table, records_of, rows
 
 

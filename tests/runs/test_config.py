@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from weince_lib import InfoNCELoss, TailSettings, WEINCELoss
-from weince_lib.experiments import (AUTO, PROFILES, SEEDS, ConfigError, VisionConfig, vision_config)
-from weince_lib.runs.config import loss_label, parse, profile_defaults, profile_stamp
-from weince_lib.records.store import content_key
+from weince_lib.experiments import AUTO, PROFILES, SEEDS, ConfigError, VisionConfig, vision_config
 from weince_lib.losses import PRESETS
+from weince_lib.records.store import content_key
+from weince_lib.runs.config import loss_label, parse, profile_defaults, profile_stamp
 
 TAIL_FIELDS = [field.name for field in dataclasses.fields(TailSettings)]
 # A value of each setting that no profile and no preset has, in a range where it is valid.

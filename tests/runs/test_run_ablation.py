@@ -8,14 +8,23 @@ import pytest
 import torch
 from sample_runs import TINY
 
-from weince_lib.experiments import (PROFILES, ConfigError, VisionConfig, is_own, run_vision, training_images, vision_config)
+from weince_lib.experiments import (
+    PROFILES,
+    ConfigError,
+    VisionConfig,
+    is_own,
+    run_vision,
+    training_images,
+    vision_config,
+)
+from weince_lib.losses import RELEASED, AblationLoss, AblationSettings, InfoNCELoss
 from weince_lib.records import store
 from weince_lib.runs import vision
-from weince_lib.studies.collect import belongs
 from weince_lib.runs.config import parse
 from weince_lib.runs.loss_metrics import loss_metrics
-from weince_lib.losses import RELEASED, AblationLoss, AblationSettings, InfoNCELoss
-from weince_lib.vision import TrainingInterrupted, training
+from weince_lib.studies.collect import belongs
+from weince_lib.training import CheckpointError, TrainingInterrupted
+from weince_lib.vision import training
 
 #: Keys of runs from before there was an ablation.
 KEYS = {
@@ -110,5 +119,5 @@ def test_a_loss_of_another_state_does_not_resume(tiny_released, tmp_path):
     common = (images.images, augment, settings)
     training.train(model, AblationLoss(0.5, RELEASED), *common, checkpoint=path)
     other = AblationLoss(0.5, AblationSettings(link="softmax"))
-    with pytest.raises(training.CheckpointError, match="another loss"):
+    with pytest.raises(CheckpointError, match="another loss"):
         training.train(model, other, *common, checkpoint=path)

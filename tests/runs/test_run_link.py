@@ -7,11 +7,23 @@ import pytest
 import torch
 
 from weince_lib.diagnostics.link_selection import select_link
-from weince_lib.experiments import (AllocationConfig, ConfigError, LinkConfig, allocation_config, link_choices, link_config, models_along_training, run_allocation, run_link, run_link_epochs, training_images)
+from weince_lib.experiments import (
+    AllocationConfig,
+    ConfigError,
+    LinkConfig,
+    allocation_config,
+    link_choices,
+    link_config,
+    models_along_training,
+    run_allocation,
+    run_link,
+    run_link_epochs,
+    training_images,
+)
 from weince_lib.records import store
-from weince_lib.studies.collect import collect, load_results, records_of
 from weince_lib.runs.vision import CHECKPOINT, snapshot_epochs
-from weince_lib.vision import load_checkpoint
+from weince_lib.studies.collect import collect, load_results, records_of
+from weince_lib.training import load_checkpoint
 from weince_lib.vision.training import snapshot_path
 
 

@@ -7,12 +7,21 @@ import pytest
 import torch
 
 from weince_lib.evaluation import stratified_split
-from weince_lib.experiments import (PROFILES, ConfigError, VisionConfig, run_vision, trained_model, training_images, vision_config)
-from weince_lib.runs import frozen, vision, vision_metrics
-from weince_lib.records import store
-from weince_lib.studies.collect import records_of
-from weince_lib.runs.config import profile_stamp
+from weince_lib.experiments import (
+    PROFILES,
+    ConfigError,
+    VisionConfig,
+    run_vision,
+    trained_model,
+    training_images,
+    vision_config,
+)
 from weince_lib.losses import TailMonitor
+from weince_lib.records import store
+from weince_lib.runs import frozen, vision, vision_metrics
+from weince_lib.runs.config import profile_stamp
+from weince_lib.studies.collect import records_of
+from weince_lib.training import CheckpointError, NonFiniteLossError
 from weince_lib.vision import training
 
 
@@ -144,7 +153,7 @@ def test_a_checkpoint_of_other_data_is_not_continued(tiny, tmp_path, monkeypatch
     images = training_images(config)
     mirrored = dataclasses.replace(images, images=images.images.flip(-1))
     monkeypatch.setattr(vision, "training_images", lambda config: mirrored)
-    with pytest.raises(training.CheckpointError, match="data"):
+    with pytest.raises(CheckpointError, match="data"):
         run_vision(config, profile="quick", device="cpu")
     assert (folder / vision.CHECKPOINT).read_bytes() == kept
     assert store.find("vision", config.canonical()) is None
@@ -299,7 +308,7 @@ def test_loss_that_is_not_finite_leaves_no_record(tiny, tmp_path, monkeypatch):
             return z0.sum() * math.nan
 
     monkeypatch.setattr(VisionConfig, "build_loss", lambda self: Broken())
-    with pytest.raises(training.NonFiniteLossError, match="step 0"):
+    with pytest.raises(NonFiniteLossError, match="step 0"):
         run_vision(config, profile="quick", device="cpu")
     assert list(store.record_files()) == []
 

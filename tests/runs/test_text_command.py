@@ -17,10 +17,10 @@ from weince_lib.runs import text
 from weince_lib.runs.text_config import text_config
 from weince_lib.text import load_corpus
 from weince_lib.text.tokens import word_tokenizer
-from weince_lib.vision.checkpoints import CheckpointError
-from weince_lib.vision.processes import ProcessError
-from weince_lib.vision.stopping import TrainingInterrupted
-from weince_lib.vision.training import NonFiniteLossError
+from weince_lib.training import NonFiniteLossError
+from weince_lib.training.checkpoints import CheckpointError
+from weince_lib.training.processes import ProcessError
+from weince_lib.training.stopping import TrainingInterrupted
 
 pytest.importorskip("tokenizers")
 # Word embeddings in place of the transformer: these are judged in no time.

@@ -19,7 +19,8 @@ from weince_lib.studies import floors, tables
 from weince_lib.studies.grid import study
 from weince_lib.studies.selection import method_table, study_frame
 from weince_lib.studies.sweep import STOPPED, load_study, table_path
-from weince_lib.vision import TrainingInterrupted, load
+from weince_lib.training import TrainingInterrupted
+from weince_lib.vision import load
 
 STUDY = study("quick-digits")
 

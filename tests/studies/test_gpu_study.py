@@ -15,7 +15,8 @@ from weince_lib.records import store
 from weince_lib.runs.config import is_own
 from weince_lib.runs.timing import StepTimes
 from weince_lib.studies import gpu_study
-from weince_lib.vision import TrainingInterrupted, training
+from weince_lib.training import TrainingInterrupted
+from weince_lib.vision import training
 
 SMALL = ["--epochs", "2", "--encoder", "resnet-small", "--batch-size", "32", "--probe-epochs", "2"]
 SMALL += ["--precision", "float32", "--steps", "1", "--device", "cpu"]

@@ -8,6 +8,7 @@ import torch
 from text_models import LOSSES, corpus, loss, model, train
 
 from weince_lib.text.steps import ChunkPlan, SimCSEStep
+from weince_lib.training.steps import GuardedOptimizer
 
 #: Rounding of one bfloat16 number, which has eight significant bits: half a unit in the last.
 ROUNDING = 2.0**-9
@@ -26,10 +27,9 @@ def step(name, precision, *, chunk=4, cached=True, dropout=True):
     taken = SimCSEStep(
         made,
         loss(name),
-        torch.optim.SGD(made.parameters(), 0.0),
+        GuardedOptimizer(torch.optim.SGD(made.parameters(), 0.0), torch.device("cpu")),
         plan,
         seed=3,
-        device=torch.device("cpu"),
         precision=precision,
         cached=cached,
     )

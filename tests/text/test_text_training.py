@@ -17,10 +17,10 @@ from text_models import LOSSES, corpus, dev_score, loss, model, step_gradients, 
 from weince_lib.losses import infonce_loss
 from weince_lib.text.steps import ChunkPlan, dropout_seed, replayed
 from weince_lib.text.training import BEST, SimCSESettings, snapshot
-from weince_lib.vision.checkpoints import CheckpointError, load_checkpoint
-from weince_lib.vision.processes import ProcessError, World
-from weince_lib.vision.stopping import TrainingInterrupted
-from weince_lib.vision.training import NonFiniteLossError
+from weince_lib.training import NonFiniteLossError
+from weince_lib.training.checkpoints import CheckpointError, load_checkpoint
+from weince_lib.training.processes import ProcessError, World
+from weince_lib.training.stopping import TrainingInterrupted
 
 #: Float64 sums in another order, through Adam, which divides by small numbers.
 CLOSE = {"rtol": 1e-7, "atol": 1e-9}

@@ -17,7 +17,8 @@ from weince_lib.text.simcse import SimCSE, seeded
 from weince_lib.text.steps import ChunkPlan, SimCSEStep
 from weince_lib.text.tokens import TokenisedCorpus
 from weince_lib.text.training import SimCSESettings, train_simcse
-from weince_lib.vision.processes import current_world
+from weince_lib.training.processes import current_world
+from weince_lib.training.steps import GuardedOptimizer
 
 WORDS, COUNT, LENGTH = 40, 50, 7
 LOSSES = {"infonce": InfoNCELoss, "weince": WEINCELoss}
@@ -80,10 +81,9 @@ def step_gradients(kind: str, name: str, chunk: int, *, cached: bool) -> dict[st
     step = SimCSEStep(
         made,
         loss(name, gather_distributed=world.size > 1),
-        optimizer,
+        GuardedOptimizer(optimizer, torch.device("cpu"), world=world),
         plan,
         seed=3,
-        device=torch.device("cpu"),
         cached=cached,
     )
     tokens, rows = corpus(), np.arange(16)

@@ -17,8 +17,10 @@ from training_runs import BATCH, assert_identical, noisy, numbered_images, run, 
 
 from weince_lib.experiments import vision_config
 from weince_lib.losses import TailMonitor, WEINCELoss
-from weince_lib.vision import Execution, execution, load_checkpoint, sharing, training
-from weince_lib.vision.steps import adam, queued_step, train_step
+from weince_lib.training import NonFiniteLossError, load_checkpoint, steps
+from weince_lib.training.steps import GuardedOptimizer
+from weince_lib.vision import Execution, execution, training
+from weince_lib.vision.training import adam, train_step
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -66,7 +68,7 @@ def test_compile_takes_model_and_augmentation(monkeypatch: pytest.MonkeyPatch) -
     plain, _ = run("weince", epochs=1)
     assert compiled == []
     model, _ = run("weince", epochs=1, execution=Execution(compile=True))
-    assert compiled == [sharing.apply_parameters, model]
+    assert compiled == [training.apply_parameters, model]
     assert_identical(dict(model.state_dict()), dict(plain.state_dict()))
 
 
@@ -175,25 +177,44 @@ def views(step: int) -> tuple[torch.Tensor, torch.Tensor]:
     return noisy(numbered_images(BATCH), torch.Generator().manual_seed(step))
 
 
-def test_queued_steps_equal_watched_ones() -> None:
+def guarded(
+    monkeypatch: pytest.MonkeyPatch, model: torch.nn.Module, *, ahead: bool, **more: Any
+) -> GuardedOptimizer:
+    """On the CPU, made to run as on an accelerator if ``ahead``."""
+    monkeypatch.setattr(steps, "runs_ahead", lambda device: ahead)
+    return GuardedOptimizer(adam(model, 1e-2, 0.1, fused=ahead), torch.device("cpu"), **more)
+
+
+def step_on(
+    pair: Any, model: torch.nn.Module, loss: Any, optimizer: GuardedOptimizer
+) -> torch.Tensor:
+    generator = torch.Generator()
+    return train_step(pair[0], generator, lambda *_: pair, model, loss, optimizer)
+
+
+def test_queued_steps_equal_watched_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     model = small_model().train()
     twin = copy.deepcopy(model)
-    one, two = adam(model, 1e-2, 0.1, fused=False), adam(twin, 1e-2, 0.1, fused=True)
-    loss, refused, monitors = WEINCELoss(), torch.zeros(()), (TailMonitor(), TailMonitor())
+    loss, monitors = WEINCELoss(), (TailMonitor(), TailMonitor())
+    one = guarded(monkeypatch, model, ahead=False, monitor=monitors[0])
+    two = guarded(monkeypatch, twin, ahead=True, monitor=monitors[1])
     for step in range(4):
-        value = train_step(model, loss, one, views(step), "float32", "cpu", monitors[0])
-        queued = queued_step(twin, loss, two, views(step), "float32", refused, monitors[1])
-        assert queued.item() == pytest.approx(value, rel=1e-5)
-    assert refused.item() == 0
+        value = step_on(views(step), model, loss, one)
+        assert step_on(views(step), twin, loss, two).item() == pytest.approx(value.item(), rel=1e-5)
+    assert two.refused.item() == 0
     for name, value in model.state_dict().items():
         torch.testing.assert_close(twin.state_dict()[name], value, rtol=1e-4, atol=1e-5)
     assert monitors[1].summary() == pytest.approx(monitors[0].summary(), rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.parametrize("ahead", [True, False])
 @pytest.mark.parametrize("where", ["views", "loss", "gradient"])
-def test_a_refused_step_and_all_after_it_leave_the_weights(where: str) -> None:
+def test_a_refused_step_and_all_after_it_leave_the_weights(
+    where: str, ahead: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = small_model().train()
-    optimizer, refused = adam(model, 1e-2, 0.1, fused=True), torch.zeros(())
+    guard = guarded(monkeypatch, model, ahead=ahead)
+    optimizer = guard.optimizer
     now = 0
 
     def loss(z0: torch.Tensor, z1: torch.Tensor) -> torch.Tensor:
@@ -210,9 +231,9 @@ def test_a_refused_step_and_all_after_it_leave_the_weights(where: str) -> None:
             weights = copy.deepcopy(dict(model.named_parameters()))
             moments = copy.deepcopy(optimizer.state_dict()["state"])
             view0 = view0 * (math.nan if where == "views" else 1.0)
-        values.append(queued_step(model, loss, optimizer, (view0, view1), "float32", refused))
+        values.append(step_on((view0, view1), model, loss, guard))
     assert [math.isfinite(value.item()) for value in values] == [True, True, False, False]
-    assert refused.item() == 1
+    assert guard.refused.item() == 1
     assert_identical(dict(model.named_parameters()), weights)
     assert_identical(optimizer.state_dict()["state"], moments)
 
@@ -221,7 +242,8 @@ def test_a_run_ahead_of_its_device_stops_at_the_bad_step(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """On the CPU, made to run as on an accelerator."""
-    monkeypatch.setattr(training, "runs_ahead", lambda device: True)
+    for module in (steps, training):
+        monkeypatch.setattr(module, "runs_ahead", lambda device: True)
     path = tmp_path / "checkpoint.safetensors"
     plain, history = run("weince", epochs=2, checkpoint=path)
     assert all(math.isfinite(row["loss"]) for row in history)
@@ -232,7 +254,7 @@ def test_a_run_ahead_of_its_device_stops_at_the_bad_step(
         return view0 * (math.nan if next(step) == 1 else 1.0), view1
 
     loss = WEINCELoss(validate=False)
-    with pytest.raises(training.NonFiniteLossError, match=r"step 7 \(epoch 2, step 1 of 3\)"):
+    with pytest.raises(NonFiniteLossError, match=r"step 7 of 12 \(epoch 2, step 1 of 3\)"):
         run(loss=loss, augment=breaking, checkpoint=path)
     kept = load_checkpoint(path)
     assert len(kept["history"]) == 2

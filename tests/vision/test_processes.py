@@ -14,8 +14,8 @@ from training_ranks import AUGMENTS, EPOCHS, STOP, WORLD, norm_layers, normalise
 from training_runs import LOSSES, STEPS, noisy, run
 
 from weince_lib.losses import WEINCELoss
-from weince_lib.vision import ProcessError, TrainingInterrupted, join_processes
-from weince_lib.vision.processes import World, own_device
+from weince_lib.training import ProcessError, TrainingInterrupted, join_processes
+from weince_lib.training.processes import World, own_device
 
 if not torch.distributed.is_available():
     pytest.skip("this torch has no torch.distributed", allow_module_level=True)
@@ -117,8 +117,8 @@ def test_one_process_continues_what_two_began_and_the_other_way(
 
 def test_what_one_process_finds_wrong_all_report(ranks: Any) -> None:
     for found in ranks:
-        assert f"at step {STOP} (epoch 1" in found["bad"]
-        assert f"at step {STOP} (epoch 1" in found["bad ahead"]
+        assert f"at step {STOP} of 6 (epoch 1, step 1 of 3)" in found["bad"]
+        assert f"at step {STOP} of 6 (epoch 1, step 1 of 3)" in found["bad ahead"]
         assert "gather_distributed=True" in found["alone"]
         assert "9 pairs cannot be split evenly over 2 processes" in found["uneven"]
         assert "could not be written" in found["unwritten"]

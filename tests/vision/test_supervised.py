@@ -3,15 +3,8 @@
 import pytest
 import torch
 
-from weince_lib.vision import (
-    CheckpointError,
-    NonFiniteLossError,
-    TrainingSettings,
-    augmentation,
-    build_encoder,
-    load,
-    train_supervised,
-)
+from weince_lib.training import CheckpointError, NonFiniteLossError
+from weince_lib.vision import TrainingSettings, augmentation, build_encoder, load, train_supervised
 from weince_lib.vision.supervised import one_view
 
 DIGITS = load("digits", "train", limit=256)

@@ -28,7 +28,8 @@ from training_runs import (
 )
 
 from weince_lib.losses import InfoNCELoss, WEINCELoss
-from weince_lib.vision import NonFiniteLossError, TrainingSettings, load_checkpoint, train
+from weince_lib.training import NonFiniteLossError, load_checkpoint
+from weince_lib.vision import TrainingSettings, train
 
 each_loss = pytest.mark.parametrize("name", LOSSES)
 

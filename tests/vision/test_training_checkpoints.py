@@ -34,8 +34,9 @@ from training_runs import (
 )
 
 from weince_lib.losses import InfoNCELoss
-from weince_lib.vision import CheckpointError, TwoViewAugment, load_checkpoint, restore_model, train
-from weince_lib.vision.checkpoints import snapshot_path
+from weince_lib.training import CheckpointError, load_checkpoint, restore_model
+from weince_lib.vision import TwoViewAugment, train
+from weince_lib.vision.training import snapshot_path
 
 NAME = "checkpoint.safetensors"
 each_loss = pytest.mark.parametrize("name", LOSSES)

@@ -26,15 +26,9 @@ from training_runs import (
 )
 
 from weince_lib.losses import InfoNCELoss
-from weince_lib.vision import (
-    CheckpointError,
-    Execution,
-    TrainingInterrupted,
-    TwoViewAugment,
-    load_checkpoint,
-    train,
-)
-from weince_lib.vision.stopping import sigterm_interrupts, stop_requests
+from weince_lib.training import CheckpointError, TrainingInterrupted, load_checkpoint
+from weince_lib.training.stopping import sigterm_interrupts, stop_requests
+from weince_lib.vision import Execution, TwoViewAugment, train
 
 pytestmark = pytest.mark.usefixtures("ctrl_c")
 

@@ -10,15 +10,24 @@ import numpy as np
 from pydantic import Field
 
 from ..diagnostics.choice_bank import ChoiceBank, choices_of
-from ..diagnostics.gradient_allocation import (COARSE, Allocation, allocate, distance_curve, draw_subsets, infonce, weibit, weince)
+from ..diagnostics.gradient_allocation import (
+    COARSE,
+    Allocation,
+    allocate,
+    distance_curve,
+    draw_subsets,
+    infonce,
+    weibit,
+    weince,
+)
 from ..diagnostics.link_fit import Design, fit_link
 from ..losses import PRESETS
 from ..records import store
-from .record_checks import by_profile
+from ..records.store import Metric, Record
 from .config import AUTO, Positive, VisionConfig, parse
 from .encoders import found_on_this, measured_on
 from .on_encoder import OnEncoder, bank_of
-from ..records.store import Metric, Record
+from .record_checks import by_profile
 from .vision import check_current, files_now, labels
 
 EXPERIMENT = "allocation"

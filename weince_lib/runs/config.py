@@ -25,7 +25,18 @@ from pydantic import (
 )
 
 from ..errors import InputError
-from ..losses import (LOSSES, PRESETS, RELEASED, AblationLoss, AblationSettings, ContrastiveLoss, InfoNCELoss, TailSettings, WEINCELoss, preset)
+from ..losses import (
+    LOSSES,
+    PRESETS,
+    RELEASED,
+    AblationLoss,
+    AblationSettings,
+    ContrastiveLoss,
+    InfoNCELoss,
+    TailSettings,
+    WEINCELoss,
+    preset,
+)
 from ..vision.datasets import DATA_SETS, DATASETS
 
 #: The value of a notebook parameter that is left to the profile.

@@ -11,17 +11,23 @@ import numpy as np
 from pydantic import Field
 
 from ..diagnostics.choice_bank import ChoiceBank, choices_of
-from ..diagnostics.link_ablation import (AblationPoint, Selection, simulate_softmax, vary_hardness, vary_pool)
+from ..diagnostics.link_ablation import (
+    AblationPoint,
+    Selection,
+    simulate_softmax,
+    vary_hardness,
+    vary_pool,
+)
 from ..diagnostics.link_inference import GainTest, bootstrap_blend, likelihood_ratio
-from ..diagnostics.link_selection import (LINKS, compare_links, cross_validate, halves, select_link)
+from ..diagnostics.link_selection import LINKS, compare_links, cross_validate, halves, select_link
 from ..evaluation import Interval
-from ..vision import SimCLR
 from ..records import store
-from .record_checks import by_profile
+from ..records.store import Metric, Record
+from ..vision import SimCLR
 from .config import AUTO, Positive, VisionConfig, parse
 from .encoders import found_on_this, measured_on
 from .on_encoder import OnEncoder, bank_of
-from ..records.store import Metric, Record
+from .record_checks import by_profile
 from .vision import check_current, files_now, labels
 
 EXPERIMENT = "link"

@@ -12,9 +12,9 @@ from ..diagnostics.link_fit import Design, fit_link
 from ..diagnostics.link_inference import gain_test
 from ..diagnostics.link_selection import halves
 from ..records import store
+from ..records.store import Metric, Record
 from .encoders import found_on_this, frozen_models, measured_on
 from .link import LinkConfig, gain_json, link_choices, link_labels
-from ..records.store import Metric, Record
 from .vision import check_current, files_now, training_images
 
 EXPERIMENT = "link-epochs"

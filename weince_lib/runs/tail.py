@@ -12,10 +12,10 @@ from ..diagnostics import ScoreBank
 from ..evt import fit_gpd, fit_known_endpoint
 from ..losses import PRESETS, TailSettings, tail_evidence
 from ..records import store
+from ..records.store import Metric, Record
 from .config import AUTO, Positive, VisionConfig, parse
 from .encoders import found_on_this, measured_on
 from .on_encoder import OnEncoder, bank_of
-from ..records.store import Metric, Record
 from .vision import check_current, files_now, labels
 
 EXPERIMENT = "tail"

@@ -11,9 +11,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from ..training.steps import GuardedOptimizer, runs_ahead
 from ..vision import Execution, augmentation, build_simclr
-from ..vision.steps import adam, queued_step, train_step
-from ..vision.training import runs_ahead
+from ..vision.training import adam, train_step
 from .config import VisionConfig
 
 Seconds = float
@@ -69,32 +69,34 @@ class TrainingStep:
         if execution.compile:
             self.forward = torch.compile(self.model)  # type: ignore[assignment]
         self.loss = config.build_loss()
-        self.optimizer = adam(
-            self.model, config.learning_rate, config.weight_decay, fused=runs_ahead(device)
-        )
+        fused = runs_ahead(device)
+        optimizer = adam(self.model, config.learning_rate, config.weight_decay, fused=fused)
+        self.optimizer = GuardedOptimizer(optimizer, device)
         self.augment = augmentation(config.dataset)
         self.generator = torch.Generator(device).manual_seed(config.seed)
-        self.refused = torch.zeros((), device=device)
-
-    def views(self) -> tuple[Tensor, Tensor]:
-        """Two views of the batch."""
-        view0, view1 = self.augment(self.images, self.generator)
-        return view0.to(memory_format=self.layout), view1.to(memory_format=self.layout)
 
     def __call__(self) -> None:
         """Take one step."""
-        common = (self.forward, self.loss, self.optimizer, self.views(), self.config.precision)
-        if runs_ahead(self.device):
-            queued_step(*common, self.refused)
-        else:
-            train_step(*common, self.device)
+        train_step(
+            self.images,
+            self.generator,
+            self.augment,
+            self.forward,
+            self.loss,
+            self.optimizer,
+            precision=self.config.precision,
+            layout=self.layout,
+        )
 
     @torch.no_grad()
     def embeddings(self) -> tuple[Tensor, Tensor]:
         """Embeddings of two views, as the loss gets them in a step."""
         on = self.config.precision == "bfloat16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=on):
-            z0, z1 = (self.forward(view).detach().requires_grad_() for view in self.views())
+            views = self.augment(self.images, self.generator)
+            z0, z1 = (
+                self.forward(view.to(memory_format=self.layout)).requires_grad_() for view in views
+            )
         return z0, z1
 
 

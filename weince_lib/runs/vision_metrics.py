@@ -7,11 +7,11 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..evaluation import RECALL_KS, knn_evaluate, linear_probe, stratified_split
+from ..records.store import Metric
 from ..vision import ImageSet, SimCLR
 from ..vision.datasets import LEAST_PER_CLASS
 from .config import VisionConfig
 from .frozen import frozen_features
-from ..records.store import Metric
 
 #: The probe on standardised features, see :func:`evaluate`.
 STANDARDISED = "standardised_linear_accuracy"

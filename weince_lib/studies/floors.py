@@ -39,15 +39,9 @@ from ..runs.config import ConfigError, VisionConfig
 from ..runs.fastest import step_form
 from ..runs.vision import CHECKPOINT, build_model, files_now, labelled_images, load_images
 from ..runs.vision_metrics import check_evaluable, evaluate, evaluate_features
-from ..vision import (
-    ImageSet,
-    TrainingInterrupted,
-    TrainingSettings,
-    augmentation,
-    to_unit_range,
-    train_supervised,
-)
-from ..vision.stopping import sigterm_interrupts
+from ..training import TrainingInterrupted
+from ..training.stopping import sigterm_interrupts
+from ..vision import ImageSet, TrainingSettings, augmentation, to_unit_range, train_supervised
 from . import collect, sweep
 from .grid import Study, study
 

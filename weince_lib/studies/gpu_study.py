@@ -47,8 +47,9 @@ from ..records.store import Metric, Record
 from ..runs.config import AUTO, ConfigError, VisionConfig, is_own, profile_stamp, vision_config
 from ..runs.timing import StepTimes, TrainingStep, copies_to_device, time_steps
 from ..runs.vision import load_images, run_vision, training_images
-from ..vision import Execution, ImageSet, join_processes
-from ..vision.stopping import sigterm_interrupts
+from ..training import join_processes
+from ..training.stopping import sigterm_interrupts
+from ..vision import Execution, ImageSet
 
 EXPERIMENT = "gpu-study"
 PROFILE = "gpu"

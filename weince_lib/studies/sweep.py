@@ -37,9 +37,9 @@ from ..runs.config import ConfigError, VisionConfig
 from ..runs.fastest import layouts
 from ..runs.text_config import TextConfig
 from ..runs.vision import run_vision
+from ..training.stopping import sigterm_interrupts
 from ..vision import Execution
 from ..vision.datasets import cifar10_jpeg
-from ..vision.stopping import sigterm_interrupts
 from . import collect, grid_cifar, registered, study_evidence
 from .grid import Run, Study, study
 
@@ -314,7 +314,7 @@ def measure_study(name: str, seeds: Sequence[int] = (), device: str | None = Non
     chosen = study(name)
     runs = evidence_runs(chosen, seeds)
     if chosen.experiment == "text":
-        from ..vision.processes import own_device
+        from ..training.processes import own_device
         from .text_evidence import study_evidence as measure_text
 
         return measure_text(runs, profile=chosen.profile, device=own_device(device))[1]

@@ -15,6 +15,7 @@ from ..text.simcse import SimCSE
 from ..text.steps import ChunkPlan, SimCSEStep
 from ..text.tokens import Tokens
 from ..text.weights import PACKAGED, model_folder
+from ..training.steps import GuardedOptimizer
 from .step_time import RECORD_BYTES, Measured, at_hand, seconds_of
 
 #: Published sizes, so that a plan needs no corpus.
@@ -67,10 +68,9 @@ def measure(config: TextConfig, *, cores: int = 1) -> Measured:
         step = SimCSEStep(
             model,
             config.build_loss(),
-            torch.optim.AdamW(model.parameters(), 1e-6, fused=True),
+            GuardedOptimizer(torch.optim.AdamW(model.parameters(), 1e-6, fused=True), device),
             ChunkPlan(pairs, pairs),
             seed=0,
-            device=device,
             precision=config.precision,
         )
         batch = _tokens(config, pairs)

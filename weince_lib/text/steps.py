@@ -20,12 +20,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ..losses import TailMonitor, WEINCELoss
-from ..vision.processes import ProcessError, World
+from ..training.processes import ProcessError, World
+from ..training.steps import GuardedOptimizer
 from .tokens import Tokens
 
 #: Multiplier of the hash that spreads seeds of neighbouring steps (Knuth's, modulo 2^63).
@@ -96,11 +95,10 @@ class SimCSEStep:
     Args:
         model: maps ids and mask to embeddings; in training mode.
         loss: of two batches of embeddings.
-        optimizer: whose gradients are set.
+        optimizer: takes the step if its numbers are finite.
         plan: how the batch is cut.
         seed: of the dropout.
         precision: ``"bfloat16"`` runs the model under autocast; the loss is in float32.
-        clip_norm: largest norm of the gradient; 0 leaves it.
         cached: replay chunks; off keeps all their graphs, which gives the same gradient.
     """
 
@@ -108,51 +106,43 @@ class SimCSEStep:
         self,
         model: nn.Module,
         loss: nn.Module,
-        optimizer: torch.optim.Optimizer,
+        optimizer: GuardedOptimizer,
         plan: ChunkPlan,
         *,
         seed: int,
-        device: torch.device,
         precision: str = "float32",
-        clip_norm: float = 0.0,
         cached: bool = True,
     ) -> None:
         self.model, self.loss, self.optimizer, self.plan = model, loss, optimizer, plan
-        self.seed, self.device, self.precision = seed, device, precision
-        self.clip_norm = clip_norm
+        self.seed, self.device, self.precision = seed, optimizer.device, precision
         self.cached = cached and len(plan.own) > 1
 
-    def __call__(
-        self, chunks: list[Tokens], step: int, monitor: TailMonitor | None = None
-    ) -> Tensor:
+    def __call__(self, chunks: list[Tokens], step: int) -> Tensor:
         """Take one step.
 
         Args:
             chunks: ids and mask of this process's chunks, each padded to its own longest.
             step: number of the step, from 0.
-            monitor: takes a WEINCE loss's evidence.
 
         Returns:
             The loss over all processes, shape ``()``, NaN if the step was not taken because
             embeddings, loss or gradient were not finite. On a GPU nothing waits for it.
         """
         chunks = [(ids.to(self.device), mask.to(self.device)) for ids, mask in chunks]
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.cached:
+        if not self.cached:
+            z0, z1 = (self._view(chunks, step, view) for view in (0, 1))
+            value = self.optimizer.loss(self.loss, z0, z1)
+            value.backward()
+        else:
             with torch.no_grad():
                 views = [self._view(chunks, step, view) for view in (0, 1)]
-            leaves = [view.requires_grad_() for view in views]
-            value = self._loss(leaves[0], leaves[1], monitor)
-            if self._finite(value):
-                value.backward()
-                for view, leaf in enumerate(leaves):
-                    self._carry_on(chunks, step, view, leaf)
-        else:
-            views = [self._view(chunks, step, view) for view in (0, 1)]
-            value = self._loss(views[0], views[1], monitor)
-            if self._finite(value):
-                value.backward()
-        return self._take(value.detach())
+            z0, z1 = (view.requires_grad_() for view in views)
+            value = self.optimizer.loss(self.loss, z0, z1)
+            value.backward()
+            for view, leaf in enumerate((z0, z1)):
+                self._carry_on(chunks, step, view, leaf)
+        self.optimizer.average_gradients()
+        return self.optimizer.step(value)
 
     def _embed(self, chunk: Tokens, step: int, view: int, number: int) -> Tensor:
         with (
@@ -172,53 +162,3 @@ class SimCSEStep:
         parts = leaf.grad.split(self.plan.chunk)
         for chunk, number, grad in zip(chunks, self.plan.own, parts, strict=True):
             self._embed(chunk, step, view, number).backward(grad)
-
-    def _loss(self, z0: Tensor, z1: Tensor, monitor: TailMonitor | None) -> Tensor:
-        if monitor is None or not isinstance(self.loss, WEINCELoss):
-            value: Tensor = self.loss(z0, z1)
-            return value
-        value, evidence = self.loss(z0, z1, return_evidence=True)
-        monitor.update(self.plan.world.everyones(evidence))
-        return value
-
-    def _finite(self, value: Tensor) -> bool:
-        """Whether to go on; on an accelerator always, where looking would leave it idle."""
-        return self.device.type == "cuda" or self._all(bool(torch.isfinite(value)))
-
-    def _all(self, fine: bool) -> bool:
-        return not self.plan.world.any(not fine, device=self.device)[0]
-
-    def _take(self, value: Tensor) -> Tensor:
-        world = self.plan.world
-        number = world.sum(value) / world.size
-        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        average_gradients(parameters, world)
-        grads = [p.grad for p in parameters if p.grad is not None]
-        if not grads:
-            return torch.full_like(number, math.nan)
-        norm = torch.nn.utils.get_total_norm(grads)
-        fine = torch.isfinite(norm) & torch.isfinite(number)
-        if self.clip_norm:
-            torch.nn.utils.clip_grads_with_norm_(parameters, self.clip_norm, norm)
-        if self.device.type == "cuda":
-            # As a gradient scaler does: a fused step reads on the device whether to be taken.
-            self.optimizer.found_inf = (~fine).float()  # type: ignore[attr-defined]
-            self.optimizer.step()
-        elif bool(fine):
-            self.optimizer.step()
-        return torch.where(fine, number, math.nan)
-
-
-def average_gradients(parameters: list[nn.Parameter], world: World) -> None:
-    """Replace gradients by their mean over processes.
-
-    The gradient of a gathered loss is W times the whole batch's on each process, see
-    :mod:`weince_lib.losses.distributed`; the mean is that of one process with the whole batch.
-    """
-    if world.size == 1:
-        return
-    for parameter in parameters:
-        if parameter.grad is None:  # the same on all: models have no data-dependent branches
-            continue
-        dist.all_reduce(parameter.grad)
-        parameter.grad /= world.size

@@ -12,12 +12,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..training.checkpoints import (
+    load_checkpoint,
+    restore_model,
+    restore_optimizer,
+    save_checkpoint,
+)
+from ..training.loop import NonFiniteLossError, epoch_generator
+from ..training.stopping import TrainingInterrupted, stop_requests
 from .augment import TwoViewAugment, apply_by_order, apply_parameters, sample_parameters, unit_range
-from .checkpoints import load_checkpoint, restore_model, restore_optimizer, save_checkpoint
 from .execution import Execution
-from .steps import adam
-from .stopping import TrainingInterrupted, stop_requests
-from .training import NonFiniteLossError, TrainingSettings, epoch_generator
+from .training import TrainingSettings, adam
 
 
 def one_view(augment: TwoViewAugment, images: Tensor, generator: torch.Generator) -> Tensor:

@@ -30,8 +30,8 @@ class CheckpointError(WeinceError):
 
 
 @dataclass
-class EpochProgress:
-    """How far the epoch under way has come.
+class Progress:
+    """How far the interval of the history that is under way has come.
 
     Attributes:
         losses: of its finished steps.
@@ -44,18 +44,13 @@ class EpochProgress:
     monitor: dict[str, Any] = field(default_factory=dict)
 
 
-def snapshot_path(checkpoint: Path, epoch: int) -> Path:
-    """Where the weights after an epoch are kept: ``epoch-003.safetensors`` beside it."""
-    return checkpoint.with_name(f"epoch-{epoch:03d}.safetensors")
-
-
 def save_checkpoint(
     path: Path,
     stamp: str,
     model: nn.Module,
     optimizer: torch.optim.Optimizer | None,
     history: list[dict[str, float]],
-    progress: EpochProgress | None = None,
+    progress: Progress | None = None,
     loss: nn.Module | None = None,
     *,
     resumed_from: Path | None = None,
@@ -67,8 +62,8 @@ def save_checkpoint(
         stamp: canonical JSON of the run's fingerprint.
         model: its parameters and buffers are kept.
         optimizer: likewise; without one no run can continue from the file.
-        history: rows of the finished epochs.
-        progress: of the epoch under way; ``None`` between two epochs.
+        history: rows of the finished intervals.
+        progress: of the interval under way; ``None`` between two.
         loss: its buffers are kept, such as a running mean; most losses have none.
         resumed_from: the file a run continues from, if ``path`` is not it; what an error says is
             still there.
@@ -77,7 +72,7 @@ def save_checkpoint(
         CheckpointError: if the file cannot be written, on a full disk for instance; what was there
             before stays as it was.
     """
-    progress = progress or EpochProgress()
+    progress = progress or Progress()
     empty: dict[str, Any] = {"state": {}, "param_groups": []}
     state = empty if optimizer is None else optimizer.state_dict()
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
@@ -120,7 +115,7 @@ def load_checkpoint(path: Path, stamp: str | None = None) -> dict[str, Any]:
 
     Returns:
         ``fingerprint``, ``model``, ``optimizer`` and ``loss`` (state dictionaries), ``history``,
-        and ``progress`` (an :class:`EpochProgress`).
+        and ``progress`` (an :class:`Progress`).
 
     Raises:
         CheckpointError: if it is truncated, not a checkpoint, or of another config, in which case
@@ -172,7 +167,7 @@ def _read(path: Path) -> dict[str, Any]:
         "optimizer": {"state": dict(sorted(state.items())), "param_groups": groups},
         "loss": loss,
         "history": history,
-        "progress": EpochProgress(losses, tensors.get("generator"), monitor),
+        "progress": Progress(losses, tensors.get("generator"), monitor),
     }
 
 
