@@ -282,7 +282,7 @@ where = { experiment = "check-03_link_functions", metric = "link_distance_at_1e5
     test_no_measured_number_is_typed(added)
     decisions = decide_all()
     (decision,) = [d for d in decisions if d.claim.id == "one-more"]
-    assert decision.verdict == "holds"
+    assert decision.verdict == "measured here"
     assert any("The closest link is close." in line for line in full_list(decisions))
     assert "(one-more)=" in claims_page(decisions)
     assert "one-more" in [claim["id"] for claim in companion.gather()["claims"]]

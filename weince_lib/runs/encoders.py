@@ -41,7 +41,7 @@ from .vision import (
 )
 
 FORMAT = "weince-encoder-1"
-#: The one entry in the head of a file of weights: format, key and config, as JSON.
+#: The one entry in the head of a weights file. It holds format, key and config as JSON.
 HEADER = "weince"
 LOSSES = ("infonce", "weince")
 #: Losses whose weights along training are committed too. One encoder's take 1.4 MB.
