@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import asdict
 from typing import Annotated, Any, Self
 
@@ -14,15 +13,11 @@ from ..diagnostics.choice_bank import ChoiceBank, choices_of
 from ..diagnostics.link_ablation import (AblationPoint, Selection, simulate_softmax, vary_hardness, vary_pool)
 from ..diagnostics.link_inference import GainTest, bootstrap_blend, likelihood_ratio
 from ..diagnostics.link_selection import (LINKS, compare_links, cross_validate, halves, select_link)
-from ..evaluation import Interval
 from ..vision import SimCLR
-from ..records import store
-from .record_checks import by_profile
-from .config import AUTO, Positive, VisionConfig, parse
-from .encoders import found_on_this, measured_on
-from .on_encoder import OnEncoder, bank_of
 from ..records.store import Metric, Record
-from .vision import check_current, files_now, labels
+from .config import Positive, VisionConfig
+from .on_encoder import OnEncoder, bank_of, measured_once
+from .record_checks import by_profile
 
 EXPERIMENT = "link"
 
@@ -91,8 +86,7 @@ def link_config(encoder_run: VisionConfig, profile: str, **settings: Any) -> Lin
     Raises:
         ConfigError: one line naming the value and what is allowed.
     """
-    own = LinkConfig.of(encoder_run, profile).model_dump() | {"encoder_run": encoder_run}
-    return parse(LinkConfig, own | {n: v for n, v in settings.items() if v != AUTO})
+    return LinkConfig.of(encoder_run, profile).changed(settings)
 
 
 def link_choices(config: LinkConfig, model: SimCLR | None = None) -> ChoiceBank:
@@ -115,11 +109,21 @@ def run_link(config: LinkConfig, *, profile: str) -> Record:
     Raises:
         FileNotFoundError: if the encoder has not been trained yet.
     """
-    settings = config.canonical()
-    done = found_on_this(EXPERIMENT, settings, config.encoder_run)
-    if done is not None:
-        return check_current(done, config.encoder_run)
-    started = time.time()
+    return measured_once(
+        EXPERIMENT,
+        config,
+        lambda: _measured(config),
+        profile=profile,
+        standard=is_standard(config, profile),
+    )
+
+
+def is_standard(config: LinkConfig, profile: str) -> bool:
+    """Whether a measurement is the profile's own."""
+    return config == LinkConfig.of(config.encoder_run, profile)
+
+
+def _measured(config: LinkConfig) -> tuple[list[Metric], dict[str, Any]]:
     bank = link_choices(config)
     held_in, _ = halves(bank)
     selection = select_link(bank, seed=config.seed)
@@ -129,10 +133,10 @@ def run_link(config: LinkConfig, *, profile: str) -> Record:
         Metric("temperature_softmax", selection.h0.temperature),
         Metric("temperature_blend", selection.h1.fit.temperature),
         Metric("lambda_hat", selection.h1.value, low=selection.h1.low, high=selection.h1.high),
-        _metric("lambda_hat_batches", bootstrap_blend(held_in, seed=config.seed)),
-        _metric("held_out_gain", selection.gain.interval),
-        _metric("held_out_gain_bootstrap", selection.gain.bootstrap),
-        _metric("probability_ratio", selection.gain.ratio),
+        Metric.of("lambda_hat_batches", bootstrap_blend(held_in, seed=config.seed)),
+        Metric.of("held_out_gain", selection.gain.interval),
+        Metric.of("held_out_gain_bootstrap", selection.gain.bootstrap),
+        Metric.of("probability_ratio", selection.gain.ratio),
         Metric("p_t", selection.gain.p_t),
         Metric("p_wild", selection.gain.p_wild),
         Metric("likelihood_ratio", ratio.statistic),
@@ -147,38 +151,24 @@ def run_link(config: LinkConfig, *, profile: str) -> Record:
     metrics.append(Metric("power_exponent", power["exponent"], low=low, high=high))
     gains = {_slug(name): comparison.gain(name) for name in LINKS if name != "softmax"}
     gains |= {name: comparison.gain(*pair) for name, pair in DIFFERENCES.items()}
-    metrics += [_metric(f"gain_{name}", test.interval) for name, test in gains.items()]
+    metrics += [Metric.of(f"gain_{name}", test.interval) for name, test in gains.items()]
     full = comparison.parameters["blend + heavy-tail"]
     metrics.append(Metric("heavy_tail_weight", full["weight of heavy-tail"]))
     ablations = ablate(config, bank)
     metrics += _effects(ablations)
-    return store.save(
-        EXPERIMENT,
-        settings,
-        # A temperature is infinite where winners score no higher than chance under that link.
-        [m for m in metrics if math.isfinite(m.value)],
-        labels=link_labels(config, profile),
-        started=started,
-        details={
-            "data": files_now(config.encoder_run),
-            "parameters": {name: dict(p) for name, p in comparison.parameters.items()},
-            "gains": {name: gain_json(test) for name, test in gains.items()},
-            "duplicates": {
-                "identical": selection.identical,
-                "near": selection.near_duplicates,
-            },
-            "simulated_ratios": ratio.simulated.round(4).tolist(),
-            "cross_validation": {
-                "gains": crossed.gains.tolist(),
-                "blends": crossed.blends.tolist(),
-            },
-            "ablations": {
-                name: {kind: [_point_json(p) for p in points] for kind, points in both.items()}
-                for name, both in ablations.items()
-            },
-            **measured_on(config.encoder_run),
+    details = {
+        "parameters": {name: dict(p) for name, p in comparison.parameters.items()},
+        "gains": {name: gain_json(test) for name, test in gains.items()},
+        "duplicates": {"identical": selection.identical, "near": selection.near_duplicates},
+        "simulated_ratios": ratio.simulated.round(4).tolist(),
+        "cross_validation": {"gains": crossed.gains.tolist(), "blends": crossed.blends.tolist()},
+        "ablations": {
+            name: {kind: [_point_json(p) for p in points] for kind, points in both.items()}
+            for name, both in ablations.items()
         },
-    )
+    }
+    # A temperature is infinite where winners score no higher than chance under that link.
+    return [m for m in metrics if math.isfinite(m.value)], details
 
 
 def ablate(config: LinkConfig, bank: ChoiceBank) -> dict[str, dict[str, list[AblationPoint]]]:
@@ -210,17 +200,6 @@ def _effects(ablations: dict[str, dict[str, list[AblationPoint]]]) -> list[Metri
         # A blend is NaN where winners score no higher than chance: then there is no effect.
         metrics += [Metric(f"{n}_{name}", v) for n, v in changes.items() if math.isfinite(v)]
     return metrics
-
-
-def link_labels(config: LinkConfig, profile: str) -> dict[str, Any]:
-    """How tables name the record; ``"custom"`` where it is not the profile's own measurement."""
-    own = labels(config.encoder_run, profile)
-    standard = config == LinkConfig.of(config.encoder_run, profile)
-    return own if standard else own | {"profile": "custom"}
-
-
-def _metric(name: str, interval: Interval) -> Metric:
-    return Metric(name, interval.mean, low=interval.low, high=interval.high)
 
 
 def _slug(name: str) -> str:

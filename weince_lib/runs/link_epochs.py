@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,11 @@ import numpy as np
 from ..diagnostics.link_fit import Design, fit_link
 from ..diagnostics.link_inference import gain_test
 from ..diagnostics.link_selection import halves
-from ..records import store
-from .encoders import found_on_this, frozen_models, measured_on
-from .link import LinkConfig, gain_json, link_choices, link_labels
 from ..records.store import Metric, Record
-from .vision import check_current, files_now, training_images
+from .encoders import frozen_models
+from .link import LinkConfig, gain_json, is_standard, link_choices
+from .on_encoder import measured_once
+from .vision import training_images
 
 EXPERIMENT = "link-epochs"
 
@@ -27,11 +26,16 @@ def run_link_epochs(config: LinkConfig, *, profile: str) -> Record:
         config: see :class:`LinkConfig`.
         profile: decides which table it is collected into.
     """
-    settings = config.canonical()
-    done = found_on_this(EXPERIMENT, settings, config.encoder_run)
-    if done is not None:
-        return check_current(done, config.encoder_run)
-    started = time.time()
+    return measured_once(
+        EXPERIMENT,
+        config,
+        lambda: _measured(config),
+        profile=profile,
+        standard=is_standard(config, profile),
+    )
+
+
+def _measured(config: LinkConfig) -> tuple[list[Metric], dict[str, Any]]:
     # Six banks instead of one: half as many batches each.
     halved = config.model_copy(update={"batches": max(4, config.batches // 2)})
     rows: list[dict[str, Any]] = []
@@ -56,15 +60,4 @@ def run_link_epochs(config: LinkConfig, *, profile: str) -> Record:
     trained = [m.value for m in metrics]
     metrics.append(Metric("least_gain_over_epochs", min(trained)))
     metrics.append(Metric("gain_last_over_first", trained[-1] - trained[0]))
-    return store.save(
-        EXPERIMENT,
-        settings,
-        metrics,
-        labels=link_labels(config, profile),
-        started=started,
-        details={
-            "data": files_now(config.encoder_run),
-            "epochs": rows,
-            **measured_on(config.encoder_run),
-        },
-    )
+    return metrics, {"epochs": rows}

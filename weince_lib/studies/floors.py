@@ -147,40 +147,21 @@ def make(
     Raises:
         StaleRecordError: if the record that is there was made from other images.
     """
-    config = floor.config
-    done = _found(floor)
-    if done is not None:
-        return done
-    path = store.record_path(EXPERIMENT, config)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with files.locked(path.parent / ".lock"):
-        done = _found(floor)
+    def found() -> Record | None:
+        done = store.find(EXPERIMENT, floor.config)
         if done is not None:
-            return done
-        started = time.time()
+            store.compare_data(done, files_now(floor.run), floor.run.dataset)
+        return done
+
+    def measure() -> tuple[list[Metric], dict[str, Any]]:
         labelled, test = sets or (labelled_images(floor.run), load_images(floor.run, "test"))
         check_evaluable(labelled, floor.run)
-        metrics, history = _measure(floor, labelled, test, path.parent, device)
-        return store.save(
-            EXPERIMENT,
-            config,
-            metrics,
-            labels=floor.labels,
-            started=started,
-            details={
-                "data": {"labelled": labelled.content_hash(), "test": test.content_hash()}
-                | files_now(floor.run),
-                "history": history,
-            },
-        )
+        folder = store.run_folder(EXPERIMENT, floor.key)
+        metrics, history = _measure(floor, labelled, test, folder, device)
+        data = {"labelled": labelled.content_hash(), "test": test.content_hash()}
+        return metrics, {"data": data | files_now(floor.run), "history": history}
 
-
-def _found(floor: Floor) -> Record | None:
-    """A floor's record, if its images are what the data set's name stands for now."""
-    done = store.find(EXPERIMENT, floor.config)
-    if done is not None:
-        store.compare_data(done, files_now(floor.run), floor.run.dataset)
-    return done
+    return store.once(EXPERIMENT, floor.config, measure, labels=floor.labels, found=found)
 
 
 def pixel_metrics(

@@ -7,7 +7,7 @@ sentence encoder, at the start, in the middle and at the end of training.
 from __future__ import annotations
 
 import math
-import time
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -15,16 +15,16 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..diagnostics.link_selection import select_link
-from ..evaluation import Interval
 from ..evt import fit_gpd, fit_known_endpoint
 from ..losses import PRESETS
 from ..records import store
 from ..records.store import Metric, Record
 from ..runs.config import Positive
-from ..runs.text import build_text_model, load_text, models_along_text, text_labels
+from ..runs.text import TextData, build_text_model, load_text, models_along_text, text_labels
 from ..runs.text_config import TextConfig, text_config
 from ..runs.text_data import check_current_text
 from ..text.banks import DropoutBank, dropout_bank
+from ..text.simcse import SimCSE
 from .study_types import Run
 
 EXPERIMENT = "text-evidence"
@@ -90,44 +90,35 @@ def run_text_evidence(
     Raises:
         FileNotFoundError: if weights are needed and the run has not been finished.
     """
-    configs = [TextEvidenceConfig(run=run, stage=s, **settings) for s in stages]  # type: ignore[arg-type]
-    found = [store.find(EXPERIMENT, config.canonical()) for config in configs]
-    if all(found):
-        return [check_current_text(record, run) for record in found if record]
-    data = load_text(run)
-    if trained := store.find("text", run.canonical()):
-        check_current_text(trained, run)
-    if set(stages) == {"start"}:
-        models = {"start": build_text_model(run, data).to(device)}
-    else:
-        models = models_along_text(run, data, device)
-    records = []
-    for config in configs:
-        started = time.time()
-        bank = dropout_bank(
-            models[config.stage],
-            data.corpus,
-            batches=config.batches,
-            batch_size=config.batch_size,
-            seed=config.seed,
-        )
-        metrics, details = measure_evidence(bank, seed=config.seed)
-        records.append(
-            store.save(
-                EXPERIMENT,
-                config.canonical(),
-                [Metric("stage", STAGES[config.stage]), *metrics],
-                labels=text_labels(run, profile),
-                started=started,
-                details=details
-                | {
-                    "stage": config.stage,
-                    "weights": data.weights,
-                    "data": {"corpus": data.corpus_hash},
-                },
-            )
-        )
-    return records
+
+    @lru_cache(maxsize=1)
+    def prepared() -> tuple[TextData, dict[str, SimCSE]]:
+        """Sentences and models, once for all stages that are missing."""
+        data = load_text(run)
+        if trained := store.find("text", run.canonical()):
+            check_current_text(trained, run)
+        if set(stages) == {"start"}:
+            return data, {"start": build_text_model(run, data).to(device)}
+        return data, models_along_text(run, data, device)
+
+    def of_stage(config: TextEvidenceConfig) -> Record:
+        def found() -> Record | None:
+            done = store.find(EXPERIMENT, config.canonical())
+            return check_current_text(done, run) if done else None
+
+        def measure() -> tuple[list[Metric], dict[str, Any]]:
+            data, models = prepared()
+            size = {"batches": config.batches, "batch_size": config.batch_size}
+            bank = dropout_bank(models[config.stage], data.corpus, **size, seed=config.seed)
+            metrics, details = measure_evidence(bank, seed=config.seed)
+            own = {"stage": config.stage, "weights": data.weights}
+            own["data"] = {"corpus": data.corpus_hash}
+            return [Metric("stage", STAGES[config.stage]), *metrics], details | own
+
+        own = text_labels(run, profile)
+        return store.once(EXPERIMENT, config.canonical(), measure, labels=own, found=found)
+
+    return [of_stage(TextEvidenceConfig(run=run, stage=s, **settings)) for s in stages]  # type: ignore[arg-type]
 
 
 def measure_evidence(bank: DropoutBank, *, seed: int = 0) -> tuple[list[Metric], dict[str, Any]]:
@@ -142,20 +133,13 @@ def measure_evidence(bank: DropoutBank, *, seed: int = 0) -> tuple[list[Metric],
     for quantile in QUANTILES:
         name = f"q{100 * quantile:g}"
         known = fit_known_endpoint(values, quantile=quantile)
-        metrics.append(
-            Metric(
-                f"known_endpoint_shape_{name}",
-                known.shape,
-                low=known.shape_low,
-                high=known.shape_high,
-            )
-        )
+        ends = {"low": known.shape_low, "high": known.shape_high}
+        metrics.append(Metric(f"known_endpoint_shape_{name}", known.shape, **ends))
         fit = fit_gpd(values, quantile=quantile)
         notes[name] = {"regime": fit.regime, "threshold": known.threshold, "note": fit.note}
         if fit.regime != "unbounded":
-            metrics.append(
-                Metric(f"gpd_shape_{name}", fit.shape, low=fit.shape_low, high=fit.shape_high)
-            )
+            ends = {"low": fit.shape_low, "high": fit.shape_high}
+            metrics.append(Metric(f"gpd_shape_{name}", fit.shape, **ends))
     for name, settings in PRESETS.items():
         evidence = bank.evidence(settings)
         metrics.append(Metric(f"mean_lambda_{name}", float(evidence.lam.mean())))
@@ -172,7 +156,7 @@ def measure_evidence(bank: DropoutBank, *, seed: int = 0) -> tuple[list[Metric],
         return metrics, {"peaks": notes, "link": str(error), "pairs": int(values.size)}
     metrics += [
         Metric("lambda_hat", selection.h1.value, low=selection.h1.low, high=selection.h1.high),
-        _interval("held_out_gain", selection.gain.interval),
+        Metric.of("held_out_gain", selection.gain.interval),
         Metric("p_t", selection.gain.p_t),
         Metric("temperature_softmax", selection.h0.temperature),
     ]
@@ -228,7 +212,3 @@ def evidence_of(run_settings: dict[str, str]) -> list[tuple[Record, str]]:
         if setting is not None:
             found.append((record, setting))
     return found
-
-
-def _interval(name: str, interval: Interval) -> Metric:
-    return Metric(name, interval.mean, low=interval.low, high=interval.high)
