@@ -416,6 +416,18 @@ def plan(study: str | None, step_ms: float | None) -> None:
         click.echo(textwrap.fill(line, 96, subsequent_indent=" " * 8))
 
 
+@main.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND STUDY [OPTIONS]")
+def study(words: Sequence[str]) -> None:
+    """Carry out parts of a study: run, work, collect, evidence, floors, register, choose.
+
+    `weince study --help` lists them. Exit status 75 after a stop: the same command goes on.
+    """
+    from .studies import sweep
+
+    sys.exit(sweep.main(words))
+
+
 @main.command()
 @click.option("-o", "--output", default="constraints.txt", type=click.Path(path_type=Path))
 def lock(output: Path) -> None:

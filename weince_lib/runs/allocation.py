@@ -9,7 +9,16 @@ import numpy as np
 from pydantic import Field
 
 from ..diagnostics.choice_bank import ChoiceBank, choices_of
-from ..diagnostics.gradient_allocation import (COARSE, Allocation, allocate, distance_curve, draw_subsets, infonce, weibit, weince)
+from ..diagnostics.gradient_allocation import (
+    COARSE,
+    Allocation,
+    allocate,
+    distance_curve,
+    draw_subsets,
+    infonce,
+    weibit,
+    weince,
+)
 from ..diagnostics.link_fit import Design, fit_link
 from ..losses import PRESETS
 from ..records.store import Metric, Record

@@ -190,7 +190,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         "epochs": 50,
         "precision": "float32",
     },
-    # The study of weince_lib.studies.gpu_study: ten minutes on one device.
+    # The study gpu-cifar: ten minutes on one device.
     "gpu": {
         "dataset": "imagefolder:data/cifar10-jpeg",
         "encoder": "resnet18",

@@ -29,7 +29,15 @@ from ..vision.checkpoints import restore_model, snapshot_path
 from ..records import store
 from .config import SEEDS, ConfigError, VisionConfig, parse, vision_config
 from ..records.store import Record
-from .vision import (CHECKPOINT, EXPERIMENT, build_model, models_along_training, run_vision, snapshot_epochs, trained_model)
+from .vision import (
+    CHECKPOINT,
+    EXPERIMENT,
+    build_model,
+    models_along_training,
+    run_vision,
+    snapshot_epochs,
+    trained_model,
+)
 
 FORMAT = "weince-encoder-1"
 #: The one entry in the head of a file of weights: format, key and config, as JSON.

@@ -10,9 +10,15 @@ import numpy as np
 from pydantic import Field
 
 from ..diagnostics.choice_bank import ChoiceBank, choices_of
-from ..diagnostics.link_ablation import (AblationPoint, Selection, simulate_softmax, vary_hardness, vary_pool)
+from ..diagnostics.link_ablation import (
+    AblationPoint,
+    Selection,
+    simulate_softmax,
+    vary_hardness,
+    vary_pool,
+)
 from ..diagnostics.link_inference import GainTest, bootstrap_blend, likelihood_ratio
-from ..diagnostics.link_selection import (LINKS, compare_links, cross_validate, halves, select_link)
+from ..diagnostics.link_selection import LINKS, compare_links, cross_validate, halves, select_link
 from ..vision import SimCLR
 from ..records.store import Metric, Record
 from .config import Positive, VisionConfig

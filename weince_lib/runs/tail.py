@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from ..diagnostics import ScoreBank
-from ..evt import fit_gpd, fit_known_endpoint
+from ..evt import GPDFit, KnownEndpointFit, fit_gpd, fit_known_endpoint
 from ..losses import PRESETS, TailSettings, tail_evidence
 from ..records.store import Metric, Record
 from .config import Positive, VisionConfig
@@ -69,17 +69,32 @@ def run_tail(config: TailConfig, bank: ScoreBank | None = None, *, profile: str)
     )
 
 
+def tail_shapes(
+    values: np.ndarray, quantile: float, ending: str = ""
+) -> tuple[list[Metric], KnownEndpointFit, GPDFit]:
+    """Shapes of a tail with the endpoint known and with it fitted, and the two fits.
+
+    A fit without maximum-likelihood estimate has no shape.
+
+    Args:
+        values: scores of negatives, shape ``(n,)``.
+        quantile: of them, the threshold.
+        ending: of the metrics' names.
+    """
+    known, fit = fit_known_endpoint(values, quantile=quantile), fit_gpd(values, quantile=quantile)
+    name = f"known_endpoint_shape{ending}"
+    metrics = [Metric(name, known.shape, low=known.shape_low, high=known.shape_high)]
+    if fit.regime != "unbounded":
+        name = f"gpd_shape{ending}"
+        metrics.append(Metric(name, fit.shape, low=fit.shape_low, high=fit.shape_high))
+    return metrics, known, fit
+
+
 def _fitted(config: TailConfig, bank: ScoreBank) -> tuple[list[Metric], dict[str, Any]]:
     values = bank.negatives().numpy().astype(np.float64)
-    known = fit_known_endpoint(values, quantile=config.quantile)
-    metrics = [
-        Metric("threshold", known.threshold),
-        Metric("exceedances", known.exceedances),
-        Metric("known_endpoint_shape", known.shape, low=known.shape_low, high=known.shape_high),
-    ]
-    fit = fit_gpd(values, quantile=config.quantile)
-    if fit.regime != "unbounded":
-        metrics.append(Metric("gpd_shape", fit.shape, low=fit.shape_low, high=fit.shape_high))
+    shapes, known, fit = tail_shapes(values, config.quantile)
+    metrics = [Metric("threshold", known.threshold), Metric("exceedances", known.exceedances)]
+    metrics += shapes
     for name, preset in config.presets.items():
         lam = [tail_evidence(s, bank.positives, preset).lam.mean().item() for s in bank.scores]
         metrics.append(Metric(f"mean_lambda_{name}", float(np.mean(lam))))

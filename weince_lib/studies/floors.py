@@ -1,6 +1,6 @@
 """Floors and a ceiling for a study's encoders, by the evaluation that the encoders get.
 
-    python -m weince_lib.studies.floors STUDY [--kind KIND ...] [--device DEVICE]
+    weince study floors STUDY [--kind KIND ...] [--device DEVICE]
 
 An accuracy of an encoder means little beside those of other encoders alone. Four numbers stand
 beside it here, from the same images, splits, probes and neighbours:
@@ -19,9 +19,7 @@ table of all is ``paper/results/studies/floors.csv``. The command continues wher
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +29,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from .. import errors, files
 from ..evaluation import mean_within, t_interval
 from ..records import record_lines, store
 from ..records.store import Metric, Record
@@ -41,15 +38,13 @@ from ..runs.vision import CHECKPOINT, build_model, files_now, labelled_images, l
 from ..runs.vision_metrics import check_evaluable, evaluate, evaluate_features
 from ..vision import (
     ImageSet,
-    TrainingInterrupted,
     TrainingSettings,
     augmentation,
     to_unit_range,
     train_supervised,
 )
-from ..vision.stopping import sigterm_interrupts
 from . import collect, sweep
-from .grid import Study, study
+from .grid import Study
 
 EXPERIMENT = "floor"
 #: The table's name among those of studies.
@@ -147,6 +142,7 @@ def make(
     Raises:
         StaleRecordError: if the record that is there was made from other images.
     """
+
     def found() -> Record | None:
         done = store.find(EXPERIMENT, floor.config)
         if done is not None:
@@ -309,33 +305,16 @@ def floor_table(chosen: Study, metrics: Iterable[str], split: str = "test") -> p
     return pd.DataFrame(rows, columns=columns)
 
 
-def main(words: list[str] | None = None) -> int:
-    """The command; errors that say what is wrong are one line, as is a stop."""
-    parser = argparse.ArgumentParser(
-        prog="python -m weince_lib.studies.floors",
-        description="Compute raw pixels, untrained and supervised encoders for a study's tables.",
-    )
-    parser.add_argument("study", help="its name, as in `weince plan`")
-    parser.add_argument("--kind", nargs="+", choices=list(KINDS), default=list(KINDS))
-    parser.add_argument("--device", help="default: CUDA if there is one, else the CPU")
-    given = parser.parse_args(words)
-    try:
-        chosen = study(given.study)
-        with sigterm_interrupts():  # as a scheduler's limit sends it
-            make_all(chosen, given.kind, given.device)
-        table = floor_table(chosen, ["standardised_linear_accuracy", "recall_at_1", "knn_accuracy"])
-        for metric, own in table.groupby("metric", sort=False):
-            sys.stdout.write(f"{metric}\n")
-            for row in own.itertuples():
-                sys.stdout.write(f"  {row.floor:20} {row.value:6.2f}\n")
-    except errors.SHOWN as error:
-        sys.stderr.write(f"Error: {errors.one_line(error)}\n")
-        return 1
-    except (TrainingInterrupted, KeyboardInterrupt) as stopped:
-        sys.stderr.write(f"{str(stopped) or 'stopped; run again to continue'}\n")
-        return sweep.STOPPED
-    return 0
+def shown(chosen: Study) -> str:
+    """A study's floors on three measures as text, one line each."""
+    table = floor_table(chosen, ["standardised_linear_accuracy", "recall_at_1", "knn_accuracy"])
+    found = ""
+    for metric, own in table.groupby("metric", sort=False):
+        found += f"{metric}\n"
+        for row in own.itertuples():
+            found += f"  {row.floor:20} {row.value:6.2f}\n"
+    return found
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(sweep.main(["floors", *sys.argv[1:]]))

@@ -29,7 +29,7 @@ import pandas as pd
 from .. import paths
 from ..runs.config import ConfigError
 from ..vision.datasets import cifar10_jpeg
-from .grid_gain import ANCHORS, EXTRAS, PARTS
+from .grid_gain import ANCHORS, EXTRAS, PARTS, TITLES
 from .study_types import Setting, Study
 
 #: Grid of both losses in the screening. Both ends lie beyond the best temperature of trial runs.
@@ -73,6 +73,7 @@ SCREENING = Study(
         "stand out on validation? Three seeds; it decides nothing by itself."
     ),
     profile="cpu",
+    titles=TITLES,
     settings=RECIPE,
     seeds=SCREENING_SEEDS,
     methods={
@@ -151,6 +152,8 @@ DECISION = Study(
         "encoders or of other data sets."
     ),
     profile="cpu",
+    data="CIFAR-10",
+    titles=TITLES,
     settings=RECIPE,
     seeds=DECISION_SEEDS,
     methods={
@@ -178,6 +181,8 @@ LONG = Study(
         "Do the decision's answers on CIFAR-10 (JPEG) change when training is four times as long?"
     ),
     profile="cpu",
+    data="CIFAR-10, long",
+    titles=TITLES,
     settings=RECIPE | {"epochs": 4 * RECIPE["epochs"]},
     seeds=LONG_SEEDS,
     methods={

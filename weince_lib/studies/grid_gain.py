@@ -75,6 +75,29 @@ ANCHORS: dict[str, Setting] = {
     "weince-mean": _ablation(AblationSettings(assignment="mean")),
 }
 
+#: What readers call methods whose name does not say it; other studies of images share them.
+TITLES = {
+    "infonce-tuned": "InfoNCE, τ on validation",
+    "weince-tuned": "WEINCE, settings on validation",
+    "weince-release": "WEINCE, β = 1",
+    "weince-calibrated": "WEINCE, likelihood gate, Hill's β",
+    "calibrated-0.2": "WEINCE, likelihood gate, Hill's β, τ = 0.2",
+    "line-likelihood": "WEINCE, likelihood gate, line's β",
+    "unit-likelihood": "WEINCE, likelihood gate, β = 1",
+    "weince-shuffled": "WEINCE, λ of other anchors",
+    "weince-mean": "WEINCE, mean λ for all",
+    "weince-steepness": "WEINCE, κ_ρ on validation",
+    "weince-kappa5": "WEINCE, κ_ρ = 5",
+    "weince-kappa20": "WEINCE, κ_ρ = 20",
+    "released": "release's whole objective",
+    "infonce+both": "InfoNCE + both further losses",
+    "infonce-0.2+both": "InfoNCE, τ = 0.2, + both",
+    "infonce+softmax50": "InfoNCE + softmax over 50",
+    "infonce+weibit50": "InfoNCE + Weibit over 50",
+    "weince+both": "WEINCE + both further losses",
+    "weibit-hill": "pure endpoint link, Hill's β",
+}
+
 QUESTION = (
     "Where does the gain come from: the endpoint coordinate, the anchors it is given to, a sharper "
     "softmax, or the release's two further losses?"
@@ -113,6 +136,7 @@ def _gain(
         profile=profile,
         methods=methods | chosen,
         compare=tuple(compare),
+        titles=TITLES,
         **more,  # type: ignore[arg-type]
     )
 
@@ -145,6 +169,7 @@ def _cpu_gain_fashion() -> Study:
         "speak of a hundred classes, deep encoders or long training.",
         "cpu",
         [INFONCE_AT, SHARPER, BLEND_AT, EXTRAS, WEIBIT, PARTS, ANCHORS, STEEPNESS],
+        data="Fashion-MNIST",
     )
 
 
@@ -166,6 +191,7 @@ def _cpu_gain_pairs() -> Study:
         f"{QUESTION} With a hundred classes of digit pairs (8x16 pixels) and a small ResNet.",
         "cpu",
         [{name: every[name] for name in names}],
+        data="digit pairs",
         # Said in full: the profile's are chosen for Fashion-MNIST.
         settings={
             "dataset": "digit-pairs",

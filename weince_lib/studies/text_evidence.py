@@ -15,11 +15,11 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..diagnostics.link_selection import select_link
-from ..evt import fit_gpd, fit_known_endpoint
 from ..losses import PRESETS
 from ..records import store
 from ..records.store import Metric, Record
 from ..runs.config import Positive
+from ..runs.tail import tail_shapes
 from ..runs.text import TextData, build_text_model, load_text, models_along_text, text_labels
 from ..runs.text_config import TextConfig, text_config
 from ..runs.text_data import check_current_text
@@ -112,11 +112,11 @@ def run_text_evidence(
             bank = dropout_bank(models[config.stage], data.corpus, **size, seed=config.seed)
             metrics, details = measure_evidence(bank, seed=config.seed)
             own = {"stage": config.stage, "weights": data.weights}
-            own["data"] = {"corpus": data.corpus_hash}
-            return [Metric("stage", STAGES[config.stage]), *metrics], details | own
+            hashes = {"data": {"corpus": data.corpus_hash}}
+            return [Metric("stage", STAGES[config.stage]), *metrics], details | own | hashes
 
-        own = text_labels(run, profile)
-        return store.once(EXPERIMENT, config.canonical(), measure, labels=own, found=found)
+        labels = text_labels(run, profile)
+        return store.once(EXPERIMENT, config.canonical(), measure, labels=labels, found=found)
 
     return [of_stage(TextEvidenceConfig(run=run, stage=s, **settings)) for s in stages]  # type: ignore[arg-type]
 
@@ -132,14 +132,9 @@ def measure_evidence(bank: DropoutBank, *, seed: int = 0) -> tuple[list[Metric],
     notes: dict[str, Any] = {}
     for quantile in QUANTILES:
         name = f"q{100 * quantile:g}"
-        known = fit_known_endpoint(values, quantile=quantile)
-        ends = {"low": known.shape_low, "high": known.shape_high}
-        metrics.append(Metric(f"known_endpoint_shape_{name}", known.shape, **ends))
-        fit = fit_gpd(values, quantile=quantile)
+        shapes, known, fit = tail_shapes(values, quantile, f"_{name}")
+        metrics += shapes
         notes[name] = {"regime": fit.regime, "threshold": known.threshold, "note": fit.note}
-        if fit.regime != "unbounded":
-            ends = {"low": fit.shape_low, "high": fit.shape_high}
-            metrics.append(Metric(f"gpd_shape_{name}", fit.shape, **ends))
     for name, settings in PRESETS.items():
         evidence = bank.evidence(settings)
         metrics.append(Metric(f"mean_lambda_{name}", float(evidence.lam.mean())))

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..evaluation import t_interval
 from .decide import Contrast, decide_study, finding
-from .gain import called
+from .grid import method_title
 from .selection import Chosen, chosen_by_method, compare
 
 #: Which checkpoint to its metric.
@@ -110,7 +110,8 @@ def distinct(chosen: dict[str, Chosen]) -> dict[str, Chosen]:
 def sentence(row: Mapping[Any, Any]) -> str:
     """A row of :func:`sts_differences` in words: ``WEINCE minus InfoNCE: +0.04 [...], ...``."""
     seeds = f" ({row['seeds']} seeds)" if row["seeds"] else ""
-    return f"{called(row['method'])} minus {called(row['against'])}: {finding(row)}{seeds}"
+    pair = f"{method_title(row['method'])} minus {method_title(row['against'])}"
+    return f"{pair}: {finding(row)}{seeds}"
 
 
 def evidence_rows(*frames: pd.DataFrame) -> pd.DataFrame:
