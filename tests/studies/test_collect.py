@@ -272,3 +272,14 @@ def test_checks_made_again_replace_those_of_other_settings():
     collect(records_of("quick"), "quick", keep=True)
     table = load_results("quick")
     assert dict(zip(table["metric"], table["value"], strict=True)) == {"bias": 1.0, "gap": 1.0}
+
+
+def test_seeds_stay_whole_numbers_beside_checks_without_one():
+    record = save_record(seed=7)
+    record_checks("05_weince_loss", {"gap": 0.5}, profile="quick")
+    (target,) = collect(records_of("quick"), "quick").written
+    whole = target.read_bytes()
+    assert b",7," in whole and b"7.0" not in whole
+    shutil.rmtree(record.folder)  # its rows are kept, and read back with those of the check
+    collect(records_of("quick"), "quick", keep=True)
+    assert target.read_bytes() == whole
