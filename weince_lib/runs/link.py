@@ -1,4 +1,4 @@
-"""Link selection on a frozen encoder as a record (paper 2.3.2, D.1 to D.6)."""
+"""Link selection on a frozen encoder, and along its training, as records (paper 2.3.2, D)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,19 @@ from ..diagnostics.link_ablation import (
     vary_hardness,
     vary_pool,
 )
-from ..diagnostics.link_inference import GainTest, bootstrap_blend, likelihood_ratio
+from ..diagnostics.link_fit import Design, fit_link
+from ..diagnostics.link_inference import GainTest, bootstrap_blend, gain_test, likelihood_ratio
 from ..diagnostics.link_selection import LINKS, compare_links, cross_validate, halves, select_link
-from ..vision import SimCLR
 from ..records.store import Metric, Record
+from ..vision import SimCLR
 from .config import Positive, VisionConfig
+from .encoders import frozen_models
 from .on_encoder import OnEncoder, bank_of, measured_once
 from .record_checks import by_profile
+from .vision import training_images
 
 EXPERIMENT = "link"
+EPOCHS_EXPERIMENT = "link-epochs"
 
 #: Pairs of links whose held-out gain over each other is recorded.
 DIFFERENCES = {
@@ -175,6 +179,50 @@ def _measured(config: LinkConfig) -> tuple[list[Metric], dict[str, Any]]:
     }
     # A temperature is infinite where winners score no higher than chance under that link.
     return [m for m in metrics if math.isfinite(m.value)], details
+
+
+def run_link_epochs(config: LinkConfig, *, profile: str) -> Record:
+    """Link selection at epochs 0, 1, 2, 4, 8, ... and the last (Figure 9), as a record.
+
+    Args:
+        config: see :class:`LinkConfig`.
+        profile: decides which table it is collected into.
+    """
+    return measured_once(
+        EPOCHS_EXPERIMENT,
+        config,
+        lambda: _measured_epochs(config),
+        profile=profile,
+        standard=is_standard(config, profile),
+    )
+
+
+def _measured_epochs(config: LinkConfig) -> tuple[list[Metric], dict[str, Any]]:
+    # Six banks instead of one: half as many batches each.
+    halved = config.model_copy(update={"batches": max(4, config.batches // 2)})
+    rows: list[dict[str, Any]] = []
+    images = training_images(config.encoder_run)
+    for epoch, model in frozen_models(config.encoder_run, images).items():
+        held_in, held_out = halves(link_choices(halved, model))
+        design, held = (Design(half, ("identity", "shortfall")) for half in (held_in, held_out))
+        h0, h1 = fit_link(design.only((0,))), fit_link(design)
+        softmax = held.log_probability(np.array([h0.theta[0], 0.0]))
+        gain = gain_test((held.log_probability(h1.theta) - softmax).mean(axis=1))
+        blend = float(h1.blend[1])
+        rows.append(
+            {
+                "epoch": epoch,
+                # Winners of an untrained encoder may score no higher than chance.
+                "blend": blend if math.isfinite(blend) else None,
+                "gain": gain_json(gain),
+            }
+        )
+    # Replicates of one metric are numbered by epoch; epoch 0 has not been trained and is left out.
+    metrics = [Metric("gain_at_epoch", r["gain"]["mean"], replicate=r["epoch"]) for r in rows[1:]]
+    trained = [m.value for m in metrics]
+    metrics.append(Metric("least_gain_over_epochs", min(trained)))
+    metrics.append(Metric("gain_last_over_first", trained[-1] - trained[0]))
+    return metrics, {"epochs": rows}
 
 
 def ablate(config: LinkConfig, bank: ChoiceBank) -> dict[str, dict[str, list[AblationPoint]]]:

@@ -9,9 +9,9 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from ..diagnostics import ScoreBank, two_view_bank
-from ..vision import ImageSet, SimCLR, augmentation
 from ..records import store
 from ..records.store import Metric, Record
+from ..vision import ImageSet, SimCLR, augmentation
 from .config import AUTO, ConfigError, VisionConfig, parse
 from .encoders import frozen_model, is_current, measured_on
 from .vision import check_current, files_now, labels, load_images, training_images

@@ -24,10 +24,10 @@ from .. import paths
 from ..evaluation import RECALL_KS, knn_evaluate, linear_probe
 from ..runs.config import ConfigError, VisionConfig
 from ..runs.fastest import step_form
-from ..runs.frozen import features_bytes
 from ..runs.text_config import TextConfig
 from ..runs.timing import TrainingStep, timed
 from ..runs.vision import build_model, snapshot_epochs
+from ..runs.vision_metrics import features_bytes
 from ..text.corpora import WIKI_ON_HUB
 from ..vision import extract_features
 from ..vision.datasets import DATA_SETS, ImageSet, Shape, cifar10_jpeg
