@@ -241,7 +241,7 @@ def run_bytes(config: VisionConfig | TextConfig) -> int:
     features, the record. Of sentences: the best, the middle and the last weights, the record.
     """
     if isinstance(config, TextConfig):
-        return 3 * _bytes(_random_text_model(config).parameters()) + RECORD_BYTES
+        return 3 * _bytes(random_text_model(config).parameters()) + RECORD_BYTES
     shape = shape_of(config)
     model = build_model(config, random_images(shape, 1))
     weights, buffers = _bytes(model.parameters()), _bytes(model.buffers())
@@ -377,7 +377,7 @@ def _time_text(config: TextConfig, device: torch.device) -> tuple[int, Seconds, 
     from ..text.steps import ChunkPlan, SimCSEStep
 
     steps = steps_of(config)
-    model = _random_text_model(config).to(device).train()
+    model = random_text_model(config).to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-6, fused=True)
 
     def tokens(count: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -410,7 +410,7 @@ def _time_text(config: TextConfig, device: torch.device) -> tuple[int, Seconds, 
     return pairs, seconds, looks * STSB_SENTENCES * each
 
 
-def _random_text_model(config: TextConfig) -> SimCSE:
+def random_text_model(config: TextConfig) -> SimCSE:
     """A model of the run's size; BERT-base's is known, others are read from their folder."""
     from ..text.encoders import StaticEncoder, TinyTransformer, TransformerEncoder, load_transformer
     from ..text.simcse import SimCSE
