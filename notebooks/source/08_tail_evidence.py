@@ -10,6 +10,8 @@
 # [← 07 · Sentences: SimCSE with WEINCE](07_train_text.ipynb) | [Contents](00_overview.ipynb) | [09 · Which link explains who wins? →](09_link_selection.ipynb)
 
 # %% [markdown]
+# **Question.** Do the cosines of an encoder's negatives end at 1, and does the tail show it?
+#
 # Take an encoder trained with InfoNCE, freeze it, and look at its most similar **negative** pairs. Peaks over
 # threshold: above a high threshold $u$, extreme-value theory says the excesses follow a generalised Pareto law,
 #
@@ -100,7 +102,6 @@ vectors = draw.standard_normal((200_000, dimension))
 cosines = vectors[:, 0] / np.linalg.norm(vectors, axis=1)
 on_sphere = fit_known_endpoint(cosines, quantile=quantile)
 print(f"limit {sphere_shape(dimension):.2f}, estimated {on_sphere.shape:.2f}")
-assert abs(on_sphere.shape - sphere_shape(dimension)) < 0.05
 
 # %% [markdown]
 # ## The encoder's negatives
@@ -154,7 +155,6 @@ pd.DataFrame(rows).T.infer_objects().round(4).rename_axis("encoder seed")
 # %%
 shapes = [record.metric("known_endpoint_shape") for record in records.values()]
 over_seeds = t_interval(shapes)
-assert all(shape < 0 for shape in shapes)
 
 # %% [markdown]
 # A caution that comes with the estimate: an endpoint estimate presupposes an endpoint. Its shape is negative by
@@ -219,7 +219,6 @@ for seed, bank in banks.items():
         "times as long": (whole.high - whole.low) / (one.shape_high - one.shape_low),
     }
 table = pd.DataFrame(intervals).T.rename_axis("encoder seed")
-assert table["times as long"].min() > 1
 table.assign(shape=table["shape"].astype(float).round(2)).drop(columns="times as long")
 
 # %%
@@ -259,9 +258,6 @@ print(
     f"endpoint - 1: {endpoint_offset.mean:.4f} [{endpoint_offset.low:.4f}, {endpoint_offset.high:.4f}]"
 )
 print(f"share above the cap: {above_cap.mean:.3f} [{above_cap.low:.3f}, {above_cap.high:.3f}]")
-if profile == "quick" and standard:
-    assert abs(endpoint_offset.mean) < 0.01
-    assert above_cap.low > 0.01
 
 # %% [markdown]
 # The free fit finds the cap by itself, to about 0.001. It is not told where it lies. The exponential fit has several per
@@ -298,8 +294,6 @@ ratio = Interval(*np.exp([log_ratio.mean, log_ratio.low, log_ratio.high]).tolist
 print(
     f"the exponential misses by {ratio.mean:.0f} [{ratio.low:.0f}, {ratio.high:.0f}] times as much"
 )
-if profile == "quick" and standard:
-    assert ratio.low > 1
 
 # %%
 plots.quantile_quantile(negatives, fit, known)
@@ -339,7 +333,6 @@ for name, i in shares.items():
     print(f"{name}: {100 * i.mean:.0f} % [{100 * i.low:.0f}, {100 * i.high:.0f}] of anchors")
 print(f"spread over sampling error: {spread.mean:.1f} [{spread.low:.1f}, {spread.high:.1f}]")
 dissent = t_interval([float(1 - max(r)) for r in reads])
-assert dissent.low > 0 and spread.low > 1
 
 # %% [markdown]
 # Anchors of one encoder do not agree, and a few cannot tell. Their tail indices spread several times as much as sampling alone would make
@@ -363,6 +356,32 @@ if sentences:
             print(f"quantile {q}: ξ̂ {fit_gpd(others, quantile=q).shape:.2f}")
     except MissingPackageError as missing:
         print(f"skipped: {missing}")
+
+# %% [markdown]
+# ## Answer
+#
+# On these encoders, yes. The shape of the tail is −0.57 [−0.64, −0.51] over four encoders (the paper's encoder: −0.39), and a fit that is not
+# told where the endpoint lies puts it 0.0013 below the cap. An exponential tail would put 7 % of the exceedances above cosine 1. Most
+# anchors' own tails say "endpoint", and anchors differ more than sampling makes them.
+#
+# **What it rests on.** Four small encoders of 8×8 digits, a million pairs of negatives for each. Intervals treat the encoder or the batch
+# as the unit.
+#
+# **What it does not show.** Which link is right: this is the tail of the scores ([03](03_link_functions.ipynb)). The sentence encoders of
+# [07](07_train_text.ipynb) have no such tail.
+
+# %% tags=["checks", "hide-input"]
+# Checks of the values that the text states.
+assert abs(on_sphere.shape - sphere_shape(dimension)) < 0.05
+assert all(shape < 0 for shape in shapes)
+assert table["times as long"].min() > 1
+if profile == "quick" and standard:
+    assert abs(endpoint_offset.mean) < 0.01
+    assert above_cap.low > 0.01
+if profile == "quick" and standard:
+    assert ratio.low > 1
+assert dissent.low > 0 and spread.low > 1
+print("checked")
 
 # %% tags=["nbval-ignore-output"]
 record = record_checks(

@@ -10,6 +10,8 @@
 # [← 09 · Which link explains who wins?](09_link_selection.ipynb) | [Contents](00_overview.ipynb) | [11 · Tables →](11_tables.ipynb)
 
 # %% [markdown]
+# **Question.** Does InfoNCE push negatives that do no harm, and does the endpoint link push better ones?
+#
 # A contrastive loss pushes negatives away from the anchor. Which ones? The paper compares two things over the cosine of the
 # negative: **risk**, how often a negative there beats the positive, and **gradient**, how much of the loss's push lands
 # there. It finds that InfoNCE spreads its gradient over harmless negatives and that the pure shortfall loss (Weibit)
@@ -104,7 +106,6 @@ s = torch.tensor(scores, requires_grad=True)
 F.cross_entropy(s / tau, torch.zeros(len(s), dtype=torch.long), reduction="sum").backward()
 by_formula = infonce(tau).on_negatives(subsets)[:, 0]
 gradient_gap = float(np.abs(s.grad[:, 1:].numpy() - by_formula).max())
-assert gradient_gap < 1e-12
 
 # %%
 draws = by_profile(profile, quick=200_000, cpu=4_000_000)
@@ -113,7 +114,6 @@ wins = np.bincount(utility.argmax(axis=1), minlength=9)[1:] / draws
 p = tau * by_formula[0]
 in_errors = float((np.abs(wins - p) / np.sqrt(p * (1 - p) / draws)).max())
 print(f"largest difference of {len(p)} shares in standard errors is below 4: {in_errors < 4}")
-assert in_errors < 4
 
 # %% [markdown]
 # ## Risk
@@ -134,7 +134,6 @@ counted = histogram(lost, np.ones_like(lost), COARSE) / first.draws
 error = np.sqrt((exact * (1 - exact)).sum(axis=0) / first.draws)
 gap = np.abs((counted - exact).sum(axis=0)) / np.where(error > 0, error, np.inf)
 print(f"K = {size}: positives lose in {100 * exact.sum() / len(exact):.0f} % of the sets")
-assert gap.max() < 4.5
 
 # %% [markdown]
 # ## Figure 6
@@ -202,10 +201,6 @@ for k, i in weibit_nearer.items():
         f"K = {k}: Weibit is nearer than InfoNCE as trained by {i.mean:.2f} [{i.low:.2f}, {i.high:.2f}]"
     )
 print(f"gradient below 95 % of the risk: InfoNCE {below.mean:.2f}, Weibit {below_weibit.mean:.2f}")
-if quick:
-    assert all(i.low > 0 for i in weibit_nearer.values())
-    assert below.low > 0.5
-    assert own_distance.low > 0  # near, not identical
 
 # %% [markdown]
 # Both facts of the paper's figure hold here: most of InfoNCE's gradient lies below the cosines where 95 % of the losses
@@ -254,17 +249,24 @@ advantage = t_interval(
 limit = allocate(drawn, {"cold": infonce(1e-4)}).distance("cold", repetitions=2).mean
 print(f"InfoNCE at its best τ {best_infonce.mean:.3f}, Weibit at its best β {best_weibit.mean:.2f}")
 print(f"fitted to the winners: τ = {fitted_tau:.2f}, distance {fitted_distance.mean:.2f}")
-assert limit < 0.01
-if quick:
-    assert advantage.low > 0  # InfoNCE, tuned, is nearer the risk than Weibit, tuned
 
 # %% [markdown]
 # The temperature that explains the winners best lies between: well below the 0.5 of training, still flatter than the
 # risk. There the softmax's gradient is its best forecast of who wins, and it disagrees with the risk because
 # winners in this sense are *sampled* from a link, while a culprit is the *maximum*. On that footing the comparison that can
 # tell links apart is the held-out likelihood of [09](09_link_selection.ipynb).
+
+# %% [markdown]
+# ## Answer
 #
-# ## What is recorded
+# At the temperature of training, yes: 84 % of InfoNCE's push falls below the cosines where 95 % of the losses happen, and the pure endpoint
+# link's push lies nearer the risk, by 0.68 [0.66, 0.71] in total variation. At a low temperature InfoNCE comes as near as one likes. So
+# the paper's figure compares a steep loss with a flat one. It does not compare an endpoint with none.
+#
+# **What it rests on.** Four small encoders of 8×8 digits, and an exact law of the risk.
+#
+# **What it does not show.** That nearness to the risk makes a loss better: the nearest loss of all is InfoNCE at temperature 0, which
+# nobody should train with.
 
 # %%
 record = record_checks(
@@ -278,6 +280,20 @@ record = record_checks(
     profile=profile,
     settings={"draws": draws, "pairs": pairs, "loss": loss},
 )
+
+# %% tags=["checks", "hide-input"]
+# Checks of the values that the text states.
+assert gradient_gap < 1e-12
+assert in_errors < 4
+assert gap.max() < 4.5
+if quick:
+    assert all(i.low > 0 for i in weibit_nearer.values())
+    assert below.low > 0.5
+    assert own_distance.low > 0  # near, not identical
+assert limit < 0.01
+if quick:
+    assert advantage.low > 0  # InfoNCE, tuned, is nearer the risk than Weibit, tuned
+print("checked")
 
 # %% tags=["nbval-ignore-output"]
 record.provenance

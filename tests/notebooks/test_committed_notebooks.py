@@ -202,7 +202,7 @@ def test_kernel_is_the_one_every_front_end_has(notebook):
 
 def test_nothing_of_the_machine_or_of_widgets_is_left(notebook, text):
     assert notebook.metadata.keys() == {"kernelspec", "language_info"}
-    assert all(cell.metadata.keys() <= {"tags"} for cell in notebook.cells)
+    assert all(cell.metadata.keys() <= {"tags", "jupyter"} for cell in notebook.cells)
     assert "widget" not in text
     # Base64 holds every word sooner or later: images are not searched.
     words = re.sub(r'"image/png": "[^"]*"', "", text)

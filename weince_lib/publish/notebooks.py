@@ -290,6 +290,8 @@ def tidy(text: str) -> str:
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        if "hide-input" in tags:  # what the site folds away, JupyterLab folds as well
+            cell.metadata["jupyter"] = {"source_hidden": True}
         if cell.cell_type == "code":
             for out in cell.outputs:
                 out.pop("metadata", None) if out.output_type == "stream" else None
