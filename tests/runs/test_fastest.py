@@ -7,9 +7,9 @@ import pytest
 import torch
 from sample_runs import TINY
 
-from weince_lib.runs import fastest
-from weince_lib.records import record_lines
 from weince_lib.experiments import vision_config
+from weince_lib.records import record_lines
+from weince_lib.runs import fastest
 from weince_lib.runs.fastest import StepForm, layouts, step_form
 from weince_lib.runs.vision import run_vision
 from weince_lib.vision import Execution

@@ -8,13 +8,21 @@ import pytest
 import torch
 from sample_runs import TINY
 
-from weince_lib.experiments import (PROFILES, ConfigError, VisionConfig, is_own, run_vision, training_images, vision_config)
+from weince_lib.experiments import (
+    PROFILES,
+    ConfigError,
+    VisionConfig,
+    is_own,
+    run_vision,
+    training_images,
+    vision_config,
+)
+from weince_lib.losses import RELEASED, AblationLoss, AblationSettings, InfoNCELoss
 from weince_lib.records import store
 from weince_lib.runs import vision
-from weince_lib.studies.collect import belongs
 from weince_lib.runs.config import parse
 from weince_lib.runs.loss_metrics import loss_metrics
-from weince_lib.losses import RELEASED, AblationLoss, AblationSettings, InfoNCELoss
+from weince_lib.studies.collect import belongs
 from weince_lib.vision import TrainingInterrupted, training
 
 #: Keys of runs from before there was an ablation.

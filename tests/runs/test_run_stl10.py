@@ -3,7 +3,13 @@
 import pytest
 import torch
 
-from weince_lib.experiments import (labelled_images, run_vision, trained_model, training_images, vision_config)
+from weince_lib.experiments import (
+    labelled_images,
+    run_vision,
+    trained_model,
+    training_images,
+    vision_config,
+)
 from weince_lib.records import store
 from weince_lib.runs import vision
 from weince_lib.vision import ImageSet

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from weince_lib.experiments import TailConfig, run_tail, score_bank
+from weince_lib.losses import PRESETS
 from weince_lib.records import store
 from weince_lib.studies.collect import collect, load_results, records_of
-from weince_lib.losses import PRESETS
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,8 @@ from weince_lib.experiments import PROFILES, ConfigError, vision_config
 from weince_lib.publish import notebooks
 from weince_lib.records import store
 from weince_lib.runs import timing
-from weince_lib.runs.vision_metrics import features_bytes
 from weince_lib.runs.text_config import text_config
+from weince_lib.runs.vision_metrics import features_bytes
 from weince_lib.studies import grid, sweep
 from weince_lib.studies import plan as planning
 from weince_lib.studies.grid import Study
