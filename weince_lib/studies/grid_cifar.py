@@ -21,7 +21,6 @@ Fixed before the first run (``paper/registered.toml`` holds their hashes):
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -30,7 +29,7 @@ from .. import paths
 from ..runs.config import ConfigError
 from ..vision.datasets import cifar10_jpeg
 from .grid_gain import ANCHORS, EXTRAS, PARTS, TITLES
-from .study_types import Setting, Study
+from .study_types import Setting, Study, single
 
 #: Grid of both losses in the screening. Both ends lie beyond the best temperature of trial runs.
 TEMPERATURES = (0.05, 0.07, 0.1, 0.2, 0.5)
@@ -62,10 +61,6 @@ BESIDE = {
 }
 
 
-def _single(settings: Mapping[str, Setting]) -> dict[str, tuple[Setting, ...]]:
-    return {name: (setting,) for name, setting in settings.items()}
-
-
 SCREENING = Study(
     name="cpu-cifar",
     question=(
@@ -77,7 +72,7 @@ SCREENING = Study(
     settings=RECIPE,
     seeds=SCREENING_SEEDS,
     methods={
-        **_single(INFONCE | WEINCE | STEEPNESS | BESIDE),
+        **single(INFONCE, WEINCE, STEEPNESS, BESIDE),
         "infonce-tuned": tuple(INFONCE.values()),
         "weince-tuned": tuple(WEINCE.values()),
         # The paper's protocol: WEINCE has three steepnesses to choose from, InfoNCE none.

@@ -11,7 +11,7 @@ import dataclasses
 
 from ..losses import RELEASED, AblationSettings, TailSettings, preset
 from ..losses.evidence import TailIndex
-from .study_types import Setting, Study
+from .study_types import Setting, Study, single
 
 #: Temperatures InfoNCE is given a choice of where the baseline is to be a strong one.
 TEMPERATURES = (0.07, 0.1, 0.2, 0.3, 0.5, 1.0)
@@ -104,15 +104,11 @@ QUESTION = (
 )
 
 
-def _methods(groups: list[dict[str, Setting]]) -> dict[str, tuple[Setting, ...]]:
-    return {name: (setting,) for group in groups for name, setting in group.items()}
-
-
 def _gain(
     name: str, question: str, profile: str, groups: list[dict[str, Setting]], **more: object
 ) -> Study:
     """A study in which each setting is a method, compared with InfoNCE at tau = 0.5 and tuned."""
-    methods = _methods(groups)
+    methods = single(*groups)
     temperatures = tuple(methods[n][0] for n in INFONCE_AT if n in methods)
     compare = [(n, "infonce-0.5") for n in methods if n != "infonce-0.5"]
     compare += [(n, "infonce-tuned") for n in methods if n not in INFONCE_AT | SHARPER]

@@ -53,8 +53,15 @@ def measure_run(run: VisionConfig, *, profile: str) -> list[Record]:
     ]
 
 
-def study_evidence(runs: list[Run], *, profile: str) -> tuple[list[Record], list[Run]]:
+def study_evidence(
+    runs: list[Run], *, profile: str, device: str | None = None
+) -> tuple[list[Record], list[Run]]:
     """Measure the finished runs among some of a study.
+
+    Args:
+        runs: see :func:`.sweep.evidence_runs`.
+        profile: of the study.
+        device: of sentence encoders; images are scored on the CPU.
 
     Returns:
         The records, those that were there among them, and the runs that are not finished.

@@ -83,6 +83,11 @@ class Setting:
         return vision_config(profile, **(dict(settings) | self.values(seed)))
 
 
+def single(*groups: Mapping[str, Setting]) -> dict[str, tuple[Setting, ...]]:
+    """Methods of one setting each, by name."""
+    return {name: (setting,) for group in groups for name, setting in group.items()}
+
+
 def ablation_label(chosen: AblationSettings) -> str:
     """An objective in words, such as ``"blend beta=line gate=paper lambda=shuffled"``."""
     words: list[str] = [chosen.link]

@@ -27,6 +27,7 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -317,32 +318,29 @@ def measure_study(name: str, seeds: Sequence[int] = (), device: str | None = Non
     """
     chosen = study(name)
     runs = evidence_runs(chosen, seeds)
-    if chosen.experiment == "text":
-        from ..vision.processes import own_device
-        from .text_evidence import study_evidence as measure_text
+    return _evidence_of(chosen).study_evidence(runs, profile=chosen.profile, device=device)[1]
 
-        return measure_text(runs, profile=chosen.profile, device=own_device(device))[1]
-    return study_evidence.study_evidence(runs, profile=chosen.profile)[1]
+
+def _evidence_of(chosen: Study) -> ModuleType:
+    """The module that measures the encoders of a study's kind."""
+    if chosen.experiment == "text":
+        from . import text_evidence  # its packages are needed by these studies only
+
+        return text_evidence
+    return study_evidence
 
 
 def _evidence(
     chosen: Study, before: pd.DataFrame
 ) -> tuple[list[dict[str, object]], dict[str, str], list[pd.DataFrame]]:
     """The tail evidence of a study's encoders: rows and lines of records here, rows kept."""
-    if chosen.experiment == "text":
-        from . import text_evidence
-
-        names: tuple[str, ...] = (text_evidence.EXPERIMENT,)
-        records = text_evidence.evidence_of({run.key: run.setting for run in chosen.runs()})
-    else:
-        names = study_evidence.EXPERIMENTS
-        records = study_evidence.evidence_of(evidence_runs(chosen))
+    module = _evidence_of(chosen)
     found: list[dict[str, object]] = []
     lines: dict[str, str] = {}
-    for record, setting in records:
+    for record, setting in module.evidence_of(evidence_runs(chosen)):
         found += [row | {"setting": setting} for row in collect.rows(record)]
         lines[record.key] = record_lines.record_line(record)
-    old = before[before["experiment"].isin(names) & ~before["key"].isin(lines)]
+    old = before[before["experiment"].isin(module.EXPERIMENTS) & ~before["key"].isin(lines)]
     return found, lines, [old] if len(old) else []
 
 

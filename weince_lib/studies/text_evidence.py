@@ -25,9 +25,12 @@ from ..runs.text_config import TextConfig, text_config
 from ..runs.text_data import check_current_text
 from ..text.banks import DropoutBank, dropout_bank
 from ..text.simcse import SimCSE
+from ..vision.processes import own_device
 from .study_types import Run
 
 EXPERIMENT = "text-evidence"
+#: What records of these measurements are filed under.
+EXPERIMENTS = (EXPERIMENT,)
 #: Share of training done at each stage.
 STAGES = {"start": 0.0, "middle": 0.5, "end": 1.0}
 #: Thresholds of the peaks; 0.99 is the paper's.
@@ -161,47 +164,44 @@ def measure_evidence(bank: DropoutBank, *, seed: int = 0) -> tuple[list[Metric],
 
 
 def study_evidence(
-    runs: list[Run], *, profile: str, device: torch.device | str = "cpu", **settings: Any
+    runs: list[Run], *, profile: str, device: str | None = None
 ) -> tuple[list[Record], list[Run]]:
     """Measure the finished runs among some of a study, and the ready-made encoder.
 
     Args:
         runs: see :func:`.sweep.evidence_runs`.
         profile: of the study.
-        device: see :func:`run_text_evidence`.
-        settings: further fields of :class:`TextEvidenceConfig` for the runs.
+        device: see :func:`run_text_evidence`; default a CUDA device if there is one, else the CPU.
 
     Returns:
         The records, those that were there among them, and the runs that are not finished.
     """
+    on = own_device(device)
     records, missing = [], []
     for run in runs:
         assert isinstance(run.config, TextConfig)
         if store.find("text", run.config.canonical()) is None:
             missing.append(run)
             continue
-        records += run_text_evidence(run.config, profile=profile, device=device, **settings)
+        records += run_text_evidence(run.config, profile=profile, device=on)
     public = ready_made()
     records += run_text_evidence(
-        public.run, profile=profile, stages=(public.stage,), device=device, batches=public.batches
+        public.run, profile=profile, stages=(public.stage,), device=on, batches=public.batches
     )
     return records, missing
 
 
-def evidence_of(run_settings: dict[str, str]) -> list[tuple[Record, str]]:
+def evidence_of(runs: list[Run]) -> list[tuple[Record, str]]:
     """Finished evidence records of a study's runs and of ready-made encoders.
-
-    Args:
-        run_settings: label of the setting by key of the run.
 
     Returns:
         Each record with its setting, ``"ready-made"`` for an encoder that was not trained.
     """
+    settings = {run.key: run.setting for run in runs}
     found = []
     for path in sorted((store.paths.runs() / EXPERIMENT).glob("*/record.json")):
         record = store.read(path)
-        run = record.config["run"]
-        setting = run_settings.get(store.content_key("text", run))
+        setting = settings.get(store.content_key("text", record.config["run"]))
         if record.key == store.content_key(EXPERIMENT, ready_made().canonical()):
             setting = "ready-made"
         if setting is not None:
