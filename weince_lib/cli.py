@@ -416,12 +416,16 @@ def plan(study: str | None, step_ms: float | None) -> None:
         click.echo(textwrap.fill(line, 96, subsequent_indent=" " * 8))
 
 
-@main.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND STUDY [OPTIONS]")
+# Options after COMMAND are its own.
+@main.command(context_settings={"allow_interspersed_args": False})
+@click.argument("words", nargs=-1, required=True, metavar="COMMAND STUDY [OPTIONS]")
 def study(words: Sequence[str]) -> None:
-    """Carry out parts of a study: run, work, collect, evidence, floors, register, choose.
+    """Carry out a part of a study; `weince study COMMAND --help` tells more.
 
-    `weince study --help` lists them. Exit status 75 after a stop: the same command goes on.
+    COMMAND is work (make missing runs), run, collect, evidence, floors, register or choose. Exit
+    status 75 after a stop: the same command goes on.
+
+    Example: weince study work cpu-fashion --hours 2
     """
     from .studies import sweep
 
