@@ -9,14 +9,20 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from weince_lib.losses import WEINCELoss
+from weince_lib.runs.config import ConfigError
+from weince_lib.runs.text import load_text, models_along_text, run_text, score
+from weince_lib.runs.text_config import (
+    TEXT_PROFILES,
+    TextConfig,
+    is_own_text,
+    text_config,
+    text_stamp,
+)
 from weince_lib.studies import collect, grid, sweep
 from weince_lib.studies import plan as planning
-from weince_lib.runs.config import ConfigError
 from weince_lib.studies.plan import Measured, plan
-from weince_lib.runs.text import load_text, models_along_text, run_text, score
-from weince_lib.runs.text_config import (TEXT_PROFILES, TextConfig, is_own_text, text_config, text_stamp)
 from weince_lib.studies.text_evidence import QUANTILES, run_text_evidence
-from weince_lib.losses import WEINCELoss
 from weince_lib.text.encoders import TinyTransformer
 from weince_lib.text.simcse import SimCSE
 

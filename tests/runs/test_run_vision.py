@@ -7,12 +7,20 @@ import pytest
 import torch
 
 from weince_lib.evaluation import stratified_split
-from weince_lib.experiments import (PROFILES, ConfigError, VisionConfig, run_vision, trained_model, training_images, vision_config)
-from weince_lib.runs import vision, vision_metrics
-from weince_lib.records import store
-from weince_lib.studies.collect import records_of
-from weince_lib.runs.config import profile_stamp
+from weince_lib.experiments import (
+    PROFILES,
+    ConfigError,
+    VisionConfig,
+    run_vision,
+    trained_model,
+    training_images,
+    vision_config,
+)
 from weince_lib.losses import TailMonitor
+from weince_lib.records import store
+from weince_lib.runs import vision, vision_metrics
+from weince_lib.runs.config import profile_stamp
+from weince_lib.studies.collect import records_of
 from weince_lib.vision import training
 
 

@@ -24,11 +24,11 @@ from torch import Tensor
 
 from .. import files, paths
 from ..errors import WeinceError
+from ..records import store
+from ..records.store import Record
 from ..vision import ImageSet, SimCLR, load_checkpoint
 from ..vision.checkpoints import restore_model, snapshot_path
-from ..records import store
 from .config import SEEDS, ConfigError, VisionConfig, parse, vision_config
-from ..records.store import Record
 from .vision import (
     CHECKPOINT,
     EXPERIMENT,

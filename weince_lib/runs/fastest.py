@@ -23,11 +23,11 @@ import torch
 from torch import Tensor
 
 from .. import files, paths
+from ..records.provenance import cpu_name
 from ..vision import Execution, build_encoder
 from ..vision.execution import channels_last_is_safe
 from ..vision.processes import World
 from .config import VisionConfig
-from ..records.provenance import cpu_name
 from .timing import TrainingStep, timed
 
 Precision = Literal["float32", "bfloat16"]

@@ -10,10 +10,10 @@ from torch import nn
 
 from ..losses import sharpness
 from ..losses.sharpness import as_ablation
+from ..records.store import Metric
 from ..vision import ImageSet, SimCLR, augmentation
 from ..vision.training import epoch_generator
 from .config import VisionConfig
-from ..records.store import Metric
 
 #: Batches looked at. Their entropies agree within about 1 %, so that eight are plenty.
 BATCHES = 8

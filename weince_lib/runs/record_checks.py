@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from ..evaluation import Interval
 from ..records import store
-from .config import ConfigError, profile_defaults, profile_stamp
 from ..records.store import Metric, Record
+from .config import ConfigError, profile_defaults, profile_stamp
 
 Choice = TypeVar("Choice")
 

@@ -21,6 +21,8 @@ from torch import nn
 from .. import files
 from ..errors import SHOWN, one_line
 from ..losses import PRESETS
+from ..records import store
+from ..records.store import Metric, Record
 from ..text import sts_score
 from ..text.simcse import SimCSE, encode
 from ..text.sts import StsPairs
@@ -29,11 +31,16 @@ from ..text.training import BEST, SimCSESettings, snapshot, train_simcse
 from ..vision.checkpoints import load_checkpoint, restore_model
 from ..vision.processes import World, current_world, join_processes
 from ..vision.stopping import sigterm_interrupts
-from ..records import store
 from .config import ConfigError
-from ..records.store import Metric, Record
 from .text_config import TEXT_PROFILES, TextConfig, text_config, text_stamp
-from .text_data import (TextData, build_text_model, check_current_text, load_text, text_labels, total_steps)
+from .text_data import (
+    TextData,
+    build_text_model,
+    check_current_text,
+    load_text,
+    text_labels,
+    total_steps,
+)
 
 __all__ = [
     "TextConfig",

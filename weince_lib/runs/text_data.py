@@ -11,13 +11,13 @@ from torch import nn
 
 from .. import paths
 from ..errors import MissingPackageError, checking_input
+from ..records.store import Record, compare_data
 from ..text import load_corpus, load_sts
 from ..text.encoders import StaticEncoder, TinyTransformer, load_transformer
 from ..text.simcse import SimCSE, seeded
 from ..text.sts import StsPairs
 from ..text.tokens import SentenceTokenizer, TokenisedCorpus, tokenise, word_tokenizer
-from ..text.weights import (check_hash, model_folder, read_tokenizer, weights_file, word_embeddings)
-from ..records.store import Record, compare_data
+from ..text.weights import check_hash, model_folder, read_tokenizer, weights_file, word_embeddings
 from .text_config import TextConfig, is_own_text, text_stamp
 
 

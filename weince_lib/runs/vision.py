@@ -16,15 +16,28 @@ import torch
 from .. import files, paths
 from ..errors import checking_input
 from ..losses import AblationLoss, InfoNCELoss, WEINCELoss
-from ..vision import (Execution, ImageSet, SimCLR, TrainingSettings, augmentation, build_simclr, join_processes, load, load_checkpoint, pretraining_split, restore_model, train)
+from ..records import store
+from ..records.store import Record
+from ..vision import (
+    Execution,
+    ImageSet,
+    SimCLR,
+    TrainingSettings,
+    augmentation,
+    build_simclr,
+    join_processes,
+    load,
+    load_checkpoint,
+    pretraining_split,
+    restore_model,
+    train,
+)
 from ..vision.checkpoints import snapshot_path
 from ..vision.datasets import content_of
 from ..vision.processes import World, current_world
-from ..records import store
 from .config import VisionConfig, is_own, profile_defaults, profile_stamp
 from .fastest import StepForm, step_form
 from .loss_metrics import loss_metrics
-from ..records.store import Record
 from .vision_metrics import check_evaluable, evaluate
 
 EXPERIMENT = "vision"
