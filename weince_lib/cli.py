@@ -417,6 +417,22 @@ def plan(study: str | None, step_ms: float | None) -> None:
         click.echo(textwrap.fill(line, 96, subsequent_indent=" " * 8))
 
 
+# Options after COMMAND are its own.
+@main.command(context_settings={"allow_interspersed_args": False})
+@click.argument("words", nargs=-1, required=True, metavar="COMMAND STUDY [OPTIONS]")
+def study(words: Sequence[str]) -> None:
+    """Carry out a part of a study; `weince study COMMAND --help` tells more.
+
+    COMMAND is work (make missing runs), run, collect, evidence, floors, register or choose. Exit
+    status 75 after a stop: the same command goes on.
+
+    Example: weince study work cpu-fashion --hours 2
+    """
+    from .studies import sweep
+
+    sys.exit(sweep.main(words))
+
+
 @main.command()
 @click.option("-o", "--output", default="constraints.txt", type=click.Path(path_type=Path))
 def lock(output: Path) -> None:

@@ -94,9 +94,8 @@ from weince_lib.experiments import (
     training_images,
     vision_config,
 )
-from weince_lib.runs.gpu import require_gpu
+from weince_lib.studies.plan import SHAPES, expected_hours, require_gpu
 from weince_lib.studies.protocol import protocol_checks
-from weince_lib.studies.step_time import SHAPES, expected_hours
 from weince_lib.plots import LOSS_NAMES
 from weince_lib.runs.vision import load_images
 from weince_lib.vision import augmentation, extract_features

@@ -160,7 +160,7 @@ for name in studies:
 
 # %%
 for name in dict.fromkeys(found["study"]):
-    display(Markdown(f"**{findings.DATA.get(name, name)}**"))
+    display(Markdown(f"**{study(name).data or name}**"))
     display(
         findings.levels(name).round(dict.fromkeys(findings.MEASURES.values(), 1) | {"negatives": 0})
     )

@@ -24,7 +24,7 @@ from torchvision import transforms as tv
 from torchvision.transforms.functional import to_pil_image
 
 from weince_lib.experiments import VisionConfig, vision_config
-from weince_lib.runs.timing import TrainingStep, copies_to_device, time_steps
+from weince_lib.runs.timing import TrainingStep, timed
 from weince_lib.vision import TrainingSettings, TwoViewAugment, build_simclr, train
 
 
@@ -92,15 +92,46 @@ def step_section(
     """Print step and loss stage of each config, and the excess over the first."""
     some = next(iter(config.values()))
     images = torch.randint(0, 256, (some.batch_size, *shape), dtype=torch.uint8)
-    times = time_steps(config, images, device, steps=steps, clock=clock)
-    first = next(iter(times.values())).step
-    for name, taken in times.items():
+    made = {name: TrainingStep(each, images, device) for name, each in config.items()}
+    stages = {name: loss_stage(step) for name, step in made.items()}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in made}
+    for _ in range(min(10, steps) + steps):  # the first ones allocate memory and do not count
+        for name, step in made.items():
+            times[name].append((timed(step, device, clock), timed(stages[name], device, clock)))
+    medians = {
+        name: [statistics.median(part) for part in zip(*taken[-steps:], strict=True)]
+        for name, taken in times.items()
+    }
+    first = next(iter(medians.values()))[0]
+    for name, (whole, stage) in medians.items():
         print(
             f"{some.encoder} {some.precision}, batch {some.batch_size}, {name}: step "
-            f"{1e3 * taken.step:.2f} ms ({100 * (taken.step / first - 1):+.2f} %), loss stage "
-            f"{1e3 * taken.stage:.2f} ms ({100 * taken.stage / taken.step:.2f} % of the step)",
+            f"{1e3 * whole:.2f} ms ({100 * (whole / first - 1):+.2f} %), loss stage "
+            f"{1e3 * stage:.2f} ms ({100 * stage / whole:.2f} % of the step)",
             flush=True,
         )
+
+
+def loss_stage(step: TrainingStep) -> Callable[[], None]:
+    """The loss alone, forward and backward, on embeddings as it gets them in a step."""
+    on = step.config.precision == "bfloat16"
+    with torch.no_grad(), torch.autocast(step.device.type, torch.bfloat16, enabled=on):
+        z0, z1 = (step.forward(view).detach().requires_grad_() for view in step.views())
+
+    def stage() -> None:
+        z0.grad = z1.grad = None
+        step.loss(z0, z1).backward()
+
+    return stage
+
+
+def copies_to_device(what: Callable[[], object]) -> int:
+    """Copies from the host to a CUDA device during a call, by torch's profiler."""
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
+        what()
+        torch.cuda.synchronize()
+    return sum("Memcpy HtoD" in event.name for event in profile.events() or ())
 
 
 def cuda_section(steps: int) -> None:

@@ -33,7 +33,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weince_lib.runs.text_config import text_config
-from weince_lib.studies.text_plan import VOCABULARY
+from weince_lib.studies.plan import VOCABULARY
 from weince_lib.text.encoders import StaticEncoder, masked_mean
 from weince_lib.text.grammar import sentences
 from weince_lib.text.simcse import SimCSE, seeded

@@ -33,21 +33,14 @@ def checkout(tmp_path, monkeypatch):
     return home
 
 
-def test_commit_of_a_clean_checkout(checkout):
+@pytest.mark.parametrize(
+    ("name", "dirty"),
+    [("paper/results/quick.csv", False), ("figures/one.png", False), ("weince_lib/code.py", True)],
+)
+def test_changed_code_is_dirt_and_generated_results_are_none(checkout, name, dirty):
     assert git_state() == (git(checkout, "rev-parse", "HEAD"), False)
-
-
-def test_changed_code_is_dirty(checkout):
-    (checkout / "weince_lib" / "code.py").write_text("2\n")
-    assert git_state() == (git(checkout, "rev-parse", "HEAD"), True)
-    git(checkout, "add", ".")
-    assert git_state()[1] is True
-
-
-@pytest.mark.parametrize("name", ["paper/results/quick.csv", "figures/one.png"])
-def test_generated_results_are_not_dirt(checkout, name):
     (checkout / name).write_text("2\n")
-    assert git_state()[1] is False
+    assert git_state() == (git(checkout, "rev-parse", "HEAD"), dirty)
 
 
 def test_outside_a_checkout_the_commit_is_unknown(tmp_path, monkeypatch):
@@ -80,13 +73,3 @@ def test_provenance_names_versions_and_hardware(checkout):
 
 def test_provenance_holds_no_path_of_the_machine(checkout):
     assert str(checkout.parent) not in json.dumps(provenance())
-
-
-def test_package_that_is_not_installed_is_left_out(monkeypatch):
-    def version(package):
-        if package == "torchvision":
-            raise metadata.PackageNotFoundError(package)
-        return "1.0"
-
-    monkeypatch.setattr(metadata, "version", version)
-    assert provenance()["versions"].keys() == {"python", *PACKAGES} - {"torchvision"}

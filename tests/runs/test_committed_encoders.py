@@ -29,7 +29,6 @@ from weince_lib.experiments import (
     training_images,
     vision_config,
 )
-from weince_lib.publish import notebooks
 from weince_lib.records import record_lines, store
 from weince_lib.runs import encoders
 from weince_lib.studies.collect import collect, load_results, load_table, records_of, rows
@@ -157,15 +156,6 @@ def test_weights_whose_hash_fits_are_still_of_their_key(infonce):
         ready_encoder(infonce, profile="quick")
 
 
-def test_made_anew_after_damage(infonce):
-    weights = encoders.weights_path(encoders.key_of(infonce))
-    before = weights.read_bytes()
-    damage(weights)
-    assert encoders.commit_encoder(infonce) == weights
-    assert weights.read_bytes() == before
-    assert ready_encoder(infonce, profile="quick").key == weights.stem
-
-
 def test_missing_epochs_are_said_before_any_work(run, no_training):
     weince = vision_config("quick", loss="weince")
     encoders.commit_encoder(weince)
@@ -251,13 +241,6 @@ def test_measurement_names_the_encoder_and_is_made_again_for_another(infonce):
     assert again.metric("known_endpoint_shape") != first.metric("known_endpoint_shape")
 
 
-def test_run_of_ones_own_is_measured_once(run):
-    weince = vision_config("quick", loss="weince")
-    first = measured(weince)
-    assert "encoder" not in first.details
-    assert measured(weince) == first
-
-
 def test_table_has_the_committed_run_and_not_ones_own(infonce, monkeypatch):
     committed = encoders.committed_record(infonce)
     collect(records_of("quick"), "quick")
@@ -315,19 +298,6 @@ def test_committed_table_speaks_of_the_committed_encoders(repository):
             assert line["encoder"]["sha256"] == held.details["encoder"]["sha256"], line["key"]
             measured_there += 1
     assert measured_there >= 16
-
-
-def test_notebooks_read_them_and_retrain_with_one_parameter(repository):
-    readers = 0
-    for name in notebooks.names():
-        source = notebooks.source_path(name).read_text(encoding="utf-8")
-        # The one that shows training trains.
-        assert ("run_vision" in source) == (name == "06_train_vision"), name
-        if "ready_encoder" in source:
-            assert notebooks.parameters(notebooks.build(name))["retrain"] is False
-            assert "if retrain:\n    train_anew()\n" in source
-            readers += 1
-    assert readers >= 6
 
 
 def test_the_command_verifies_and_makes(infonce, monkeypatch):

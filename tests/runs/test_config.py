@@ -1,13 +1,12 @@
 """Settings become a config, or one line that says what is wrong and what is known."""
 
 import dataclasses
-import re
 
 import pytest
 import torch
 
-from weince_lib import InfoNCELoss, TailSettings, WEINCELoss
-from weince_lib.experiments import AUTO, PROFILES, SEEDS, ConfigError, VisionConfig, vision_config
+from weince_lib import TailSettings, WEINCELoss
+from weince_lib.experiments import AUTO, PROFILES, ConfigError, VisionConfig, vision_config
 from weince_lib.losses import PRESETS
 from weince_lib.records.store import content_key
 from weince_lib.runs.config import loss_label, parse, profile_defaults, profile_stamp
@@ -65,14 +64,6 @@ def refused():
     return check
 
 
-def test_profiles_are_those_of_the_design():
-    assert set(PROFILES) == {"quick", "cpu", "colab", "gpu", "paper"}
-    assert vision_config("quick").dataset == "digits"
-    assert vision_config("cpu").dataset == "fashion-mnist"
-    assert vision_config("paper").encoder == "resnet18"
-    assert SEEDS == (7, 21, 63, 84)
-
-
 def test_paper_profile_is_the_papers_recipe():
     config = vision_config("paper")
     recipe = {
@@ -102,26 +93,10 @@ def test_a_profile_gives_its_settings(profile, loss):
     assert (config.tail is None) == (loss == "infonce")
 
 
-def test_defaults_cannot_be_changed_through_a_copy():
-    profile_defaults("quick")["epochs"] = 10_000
-    assert PROFILES["quick"]["epochs"] != 10_000
-
-
 def test_auto_is_the_same_as_not_given():
     everything = dict.fromkeys([*OTHER, *TAIL_FIELDS, "preset"], AUTO)
     assert vision_config("quick", **everything) == vision_config("quick")
     assert key(vision_config("cpu", **everything)) == key(vision_config("cpu"))
-
-
-def test_auto_tail_settings_are_those_of_the_preset():
-    config = vision_config("quick", preset="calibrated", **dict.fromkeys(TAIL_FIELDS, AUTO))
-    assert config.tail == PRESETS["calibrated"]
-
-
-@pytest.mark.parametrize("name", OTHER)
-def test_a_setting_given_beats_the_profile(name):
-    config = vision_config("quick", **{name: OTHER[name]})
-    assert getattr(config, name) == OTHER[name]
 
 
 def test_every_setting_has_a_case_here():
@@ -130,8 +105,10 @@ def test_every_setting_has_a_case_here():
 
 
 @pytest.mark.parametrize("name", OTHER)
-def test_key_changes_with_every_setting(name):
-    assert key(vision_config("quick", **{name: OTHER[name]})) != key(vision_config("quick"))
+def test_a_setting_given_beats_the_profile_and_changes_the_key(name):
+    config = vision_config("quick", **{name: OTHER[name]})
+    assert getattr(config, name) == OTHER[name]
+    assert key(config) != key(vision_config("quick"))
 
 
 @pytest.mark.parametrize("name", OTHER_TAIL)
@@ -166,30 +143,11 @@ def test_preset_and_the_same_settings_one_by_one_share_a_key(preset):
         ("cap_sharpness", 10),
         ("evidence_margin", 2),
         ("min_tail", 32.0),
+        ("probe_seeds", [1, 2, 3, 4, 5]),
     ],
 )
 def test_another_way_of_writing_a_default_shares_its_key(name, written):
     assert key(vision_config("quick", **{name: written})) == key(vision_config("quick"))
-
-
-def test_probe_and_split_seeds_may_be_lists():
-    config = vision_config("quick", probe_seeds=[1, 2, 3, 4, 5], split_seeds=[1, 2, 3, 4, 5])
-    assert key(config) == key(vision_config("quick"))
-
-
-def test_profiles_do_not_share_a_key():
-    assert len({key(vision_config(profile)) for profile in PROFILES}) == len(PROFILES)
-
-
-def test_an_encoder_with_a_width_of_its_own_ignores_ours():
-    narrow, wide = (vision_config("quick", encoder="resnet18", width=w) for w in (4, 64))
-    assert key(narrow) == key(wide)
-    assert narrow.width == 0
-
-
-def test_config_cannot_be_changed():
-    with pytest.raises(ValueError, match="frozen"):
-        vision_config("quick").epochs = 3
 
 
 def test_canonical_form_is_read_back_as_the_same_config():
@@ -218,12 +176,6 @@ def test_label(given, label):
     assert loss_label(config.loss, config.tail) == label
 
 
-def test_build_loss_gives_infonce_with_the_temperature():
-    loss = vision_config("quick", loss="infonce", temperature=0.2).build_loss()
-    assert isinstance(loss, InfoNCELoss)
-    assert loss.temperature == 0.2
-
-
 @pytest.mark.parametrize("preset", PRESETS)
 def test_build_loss_gives_weince_with_all_tail_settings(preset):
     loss = vision_config("quick", temperature=0.2, preset=preset, floor=1e-4).build_loss()
@@ -242,46 +194,29 @@ def test_build_loss_leaves_bad_rows_to_the_training_loop():
     ("given", "words"),
     [
         ({"loss": "simclr"}, ["loss", "'simclr'", "infonce", "weince"]),
-        ({"preset": "papper"}, ["preset", "'papper'", *PRESETS]),
         ({"preset": "papper", "loss": "infonce"}, ["'papper'", *PRESETS]),
         ({"encoder": "vit"}, ["encoder", "'vit'", "resnet-small", "resnet18"]),
-        ({"precision": "float64"}, ["precision", "'float64'", "float32", "bfloat16"]),
         ({"tail_index": "hil"}, ["tail_index", "'hil'", "line", "unit", "hill"]),
-        ({"evidence": "aic"}, ["evidence", "'aic'", "line-aic", "likelihood"]),
         ({"lerning_rate": 0.1}, ["lerning_rate", "learning_rate", "epochs"]),
         ({"dataset": "mnist"}, ["'mnist'", "digits", "fashion-mnist", "imagefolder:"]),
         ({"dataset": "imagefolder:"}, ["'imagefolder:'", "digits"]),
         ({"dataset": 3}, ["dataset", "3"]),
-        ({"temperature": 0}, ["temperature", "0"]),
         ({"temperature": -0.5}, ["temperature", "-0.5"]),
         ({"temperature": float("nan")}, ["temperature", "nan"]),
-        ({"temperature": float("inf")}, ["temperature", "inf"]),
         ({"temperature": "hot"}, ["temperature", "'hot'"]),
-        ({"learning_rate": 0.0}, ["learning_rate", "0.0"]),
         ({"weight_decay": -1e-6}, ["weight_decay", "-1e-06"]),
         ({"epochs": 0}, ["epochs", "0"]),
         ({"epochs": 2.5}, ["epochs", "2.5"]),
         ({"epochs": None}, ["epochs", "None"]),
         ({"batch_size": 1}, ["batch_size", "1"]),
         ({"seed": -1}, ["seed", "-1"]),
-        ({"train_limit": -1}, ["train_limit", "-1"]),
-        ({"projection_dim": 0}, ["projection_dim", "0"]),
-        ({"probe_epochs": 0}, ["probe_epochs", "0"]),
         ({"probe_seeds": ()}, ["probe_seeds", "()"]),
-        ({"split_seeds": []}, ["split_seeds", "[]"]),
-        ({"width": -4}, ["width", "-4"]),
         ({"width": 0}, ["width", "0"]),
-        ({"cap_quantile": 0}, ["cap_quantile", "0"]),
         ({"cap_quantile": 1.5, "loss": "infonce"}, ["cap_quantile", "1.5"]),
         ({"cap_quantile": "low"}, ["cap_quantile", "'low'"]),
-        ({"tail_fraction": -0.1}, ["tail_fraction", "-0.1"]),
-        ({"min_tail": 0}, ["min_tail", "0"]),
         ({"min_tail": 2.5}, ["min_tail", "2.5"]),
-        ({"cap_sharpness": float("inf")}, ["cap_sharpness", "inf"]),
-        ({"evidence_sharpness": -1}, ["evidence_sharpness", "-1"]),
         ({"evidence_margin": float("nan")}, ["evidence_margin", "nan"]),
         ({"floor": 0}, ["floor", "0"]),
-        ({"floor": None}, ["floor", "None"]),
     ],
     ids=repr,
 )
@@ -307,14 +242,6 @@ def test_loss_and_tail_have_to_fit(loss, tail, refused):
     # The loss built depends on the tail, the table's row on the loss: they must not disagree.
     given = {"dataset": "digits", "encoder": "resnet-small", "loss": loss, "tail": tail}
     refused(lambda: parse(VisionConfig, given), "tail")
-
-
-def test_stamp_names_the_profile():
-    stamps = [profile_stamp(profile) for profile in PROFILES]
-    for profile, stamp in zip(PROFILES, stamps, strict=True):
-        assert re.fullmatch(rf"{profile}@[0-9a-f]{{8}}", stamp)
-        assert profile_stamp(profile) == stamp
-    assert len({stamp.partition("@")[2] for stamp in stamps}) == len(PROFILES)
 
 
 def test_stamp_changes_with_the_profiles_settings(monkeypatch):

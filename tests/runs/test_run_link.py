@@ -21,7 +21,7 @@ from weince_lib.experiments import (
     training_images,
 )
 from weince_lib.records import store
-from weince_lib.runs.vision import CHECKPOINT, snapshot_epochs
+from weince_lib.runs.vision import CHECKPOINT
 from weince_lib.studies.collect import collect, load_results, records_of
 from weince_lib.training import load_checkpoint
 from weince_lib.vision.training import snapshot_path
@@ -137,12 +137,6 @@ def test_quick_measures_less_than_cpu(tiny):
 
 
 # Weights along training -------------------------------------------------------------------------
-
-
-def test_epochs_kept_are_powers_of_two_below_the_last():
-    assert snapshot_epochs(15) == [1, 2, 4, 8]
-    assert snapshot_epochs(16) == [1, 2, 4, 8]
-    assert snapshot_epochs(1) == []
 
 
 def test_a_run_keeps_its_weights_along_training_and_makes_up_for_lost_ones(tiny):

@@ -19,9 +19,9 @@ from weince_lib.runs.text_config import (
     text_config,
     text_stamp,
 )
-from weince_lib.studies import collect, grid, sweep, text_plan
-from weince_lib.studies.plan import plan
-from weince_lib.studies.step_time import Measured
+from weince_lib.studies import collect, grid, sweep
+from weince_lib.studies import plan as planning
+from weince_lib.studies.plan import Measured, plan
 from weince_lib.studies.text_evidence import QUANTILES, run_text_evidence
 from weince_lib.text.encoders import TinyTransformer
 from weince_lib.text.simcse import SimCSE
@@ -138,17 +138,17 @@ def test_colab_is_the_papers_recipe_on_a_fifth_of_its_sentences(monkeypatch):
     assert text_stamp("colab").startswith("colab@")
     # 200,000 sentences in batches of 64 make 3,125 steps.
     measured = Measured(0.4, 110.0, 64, "gpu", "some GPU")
-    assert text_plan.expected_hours(config, measured) == pytest.approx((3_125 * 0.4 + 110) / 3600)
+    assert planning.expected_hours(config, measured) == pytest.approx((3_125 * 0.4 + 110) / 3600)
     small = text_config("quick")
-    monkeypatch.setattr(text_plan, "random_model", lambda _: made_for(small))
-    found = text_plan.measure(config)
+    monkeypatch.setattr(planning, "random_text_model", lambda _: made_for(small))
+    found = planning.measure(config)
     assert found.step_seconds > 0 and found.evaluation_seconds > 0
     with pytest.raises(ConfigError, match="no size known of 'hub:owner/name'; known: wordnet"):
-        text_plan.expected_hours(text_config("colab", corpus="hub:owner/name"), measured)
+        planning.expected_hours(text_config("colab", corpus="hub:owner/name"), measured)
 
 
 def made_for(config):
-    return SimCSE(TinyTransformer(text_plan.VOCABULARY, width=8, heads=2), config.head)
+    return SimCSE(TinyTransformer(planning.VOCABULARY, width=8, heads=2), config.head)
 
 
 def test_colab_without_a_network_says_what_to_do(monkeypatch):

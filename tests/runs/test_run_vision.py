@@ -18,7 +18,7 @@ from weince_lib.experiments import (
 )
 from weince_lib.losses import TailMonitor
 from weince_lib.records import store
-from weince_lib.runs import frozen, vision, vision_metrics
+from weince_lib.runs import vision, vision_metrics
 from weince_lib.runs.config import profile_stamp
 from weince_lib.studies.collect import records_of
 from weince_lib.training import CheckpointError, NonFiniteLossError
@@ -200,7 +200,7 @@ def test_probe_has_the_first_split_and_knn_each_with_the_whole_test_set(tiny, mo
         monkeypatch.setattr(vision_metrics, name, watched(name))
     model = trained_model(config, images)
     vision.evaluate(model, images, test_set, config)
-    h = frozen.extract_features(model.encoder, images.images)
+    h = vision_metrics.extract_features(model.encoder, images.images)
     splits = [stratified_split(images.labels, seed=seed) for seed in config.split_seeds]
     assert not torch.equal(splits[0].train, splits[1].train)
     (features, labels, (queries,)), (scaled, _, (scaled_queries,)) = banks["linear_probe"]

@@ -3,13 +3,11 @@
 import pytest
 
 from weince_lib.experiments import (
-    PAPER_ENCODERS,
     SEEDS,
     ConfigError,
     load_reported,
     paper_cells,
     paper_config,
-    vision_config,
 )
 from weince_lib.studies.cells import REPORTED_NAMES
 from weince_lib.vision import ENCODERS
@@ -33,12 +31,6 @@ def test_every_reported_cell_is_among_them():
     tables = reported[reported["table"].astype(str).isin(["2", "3", "6", "7"])]
     ours = {(REPORTED_NAMES[data], REPORTED_NAMES[name]) for data, name in paper_cells()}
     assert set(zip(tables["dataset"], tables["encoder"], strict=True)) <= ours
-
-
-def test_the_profiles_own_run_is_one_of_them():
-    own = vision_config("paper")
-    assert own == paper_config(own.dataset, own.encoder)
-    assert own.dataset in PAPER_ENCODERS
 
 
 def test_other_pairs_are_refused_with_those_there_are():

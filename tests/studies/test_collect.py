@@ -87,23 +87,6 @@ def test_order_is_stable_whatever_order_the_records_come_in():
     assert list(one["replicate"]) == [1, 2, 10] * 4
 
 
-def test_seeds_are_in_the_order_of_numbers():
-    for seed in (84, 7, 63, 21):
-        save_record(seed=seed)
-    record_checks("05_weince_loss", {"gap": 0.0}, profile="quick")
-    collect(store.record_files(), "quick")
-    table = load_results("quick")
-    assert list(table["seed"].dropna()) == [7, 21, 63, 84]
-
-
-def test_collecting_again_gives_the_same_bytes():
-    save_record()
-    (target,) = collect(records_of("quick"), "quick").written
-    before = target.read_bytes()
-    collect(records_of("quick"), "quick")
-    assert target.read_bytes() == before
-
-
 def test_round_trip():
     metrics = [
         Metric("linear_accuracy", 91.25, "test", 3),
@@ -116,14 +99,6 @@ def test_round_trip():
     # made is in the order of seeds, metrics in that of names: the table's order.
     written = pd.DataFrame([row for record in made for row in rows(record)])
     pd.testing.assert_frame_equal(table, written, check_dtype=False)
-
-
-@pytest.mark.filterwarnings("error")
-def test_round_trip_where_no_metric_has_a_split():
-    record_checks("05_weince_loss", {"gap": 0.5}, profile="quick")
-    collect(store.record_files(), "quick")
-    (row,) = load_results("quick").to_dict("records")
-    assert (row["metric"], row["split"], row["value"]) == ("gap", "", 0.5)
 
 
 def test_key_of_digits_alone_stays_text(tmp_path):
@@ -149,11 +124,6 @@ def test_no_records_leave_the_table_as_it_is(tmp_path):
     with pytest.raises(FileNotFoundError, match="unchanged"):
         collect([], "quick")
     assert target.read_bytes() == before
-
-
-def test_no_table_yet_reads_as_an_empty_one():
-    assert load_results("quick").empty
-    assert tuple(load_results("quick").columns) == COLUMNS
 
 
 def test_profiles_have_tables_of_their_own(tmp_path):
@@ -211,14 +181,6 @@ def test_damage_is_named_also_where_no_record_is_whole():
     assert "\n" not in str(caught.value)
 
 
-def test_record_that_is_not_there_is_named_and_skipped(tmp_path):
-    good = save_record()
-    done = collect([tmp_path / "gone" / "record.json", good.path], "quick")
-    assert list(done.written.values()) == [1]
-    assert len(done.skipped) == 1
-    assert "gone" in done.skipped[0]
-
-
 def test_crash_while_collecting_leaves_the_earlier_table(monkeypatch):
     record = save_record()
     (target,) = collect([record.path], "quick").written
@@ -272,3 +234,14 @@ def test_checks_made_again_replace_those_of_other_settings():
     collect(records_of("quick"), "quick", keep=True)
     table = load_results("quick")
     assert dict(zip(table["metric"], table["value"], strict=True)) == {"bias": 1.0, "gap": 1.0}
+
+
+def test_seeds_stay_whole_numbers_beside_checks_without_one():
+    record = save_record(seed=7)
+    record_checks("05_weince_loss", {"gap": 0.5}, profile="quick")
+    (target,) = collect(records_of("quick"), "quick").written
+    whole = target.read_bytes()
+    assert b",7," in whole and b"7.0" not in whole
+    shutil.rmtree(record.folder)  # its rows are kept, and read back with those of the check
+    collect(records_of("quick"), "quick", keep=True)
+    assert target.read_bytes() == whole

@@ -11,7 +11,7 @@ import pytest
 import statsmodels.formula.api as smf
 from scipy import stats
 
-from weince_lib.studies import gain, sweep
+from weince_lib.studies import sweep
 from weince_lib.studies.decide import (
     FURTHER_CONTRASTS,
     NO_SPREAD,
@@ -32,6 +32,7 @@ from weince_lib.studies.decide import (
     word,
 )
 from weince_lib.studies.grid import study
+from weince_lib.studies.selection import seed_table
 
 RESULTS = Path(__file__).parents[2] / "paper" / "results" / "studies"
 METHODS = (
@@ -212,7 +213,7 @@ def test_committed_fashion_study_gives_the_known_numbers(monkeypatch):
     assert row["deviation"] == pytest.approx(0.39, abs=0.005)
     assert row["difference"] == pytest.approx(0.98, abs=0.005)
     assert row["p"] == pytest.approx(0.0006, abs=5e-5)
-    table = gain.seed_table(own, frame, "standardised_linear_accuracy")
+    table = seed_table(own, frame, "standardised_linear_accuracy")
     fitted = smf.ols("accuracy ~ C(setting) + C(seed)", table).fit()
     assert row["deviation"] == pytest.approx(math.sqrt(fitted.scale))
     assert as_text(row.to_dict() | {"contrast": "lower temperature"}) == (

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
 
 import numpy as np
 import pandas as pd
@@ -18,7 +16,7 @@ from weince_lib.records.record_lines import lines_path, read_lines
 from weince_lib.studies import floors, tables
 from weince_lib.studies.grid import study
 from weince_lib.studies.selection import method_table, study_frame
-from weince_lib.studies.sweep import STOPPED, load_study, table_path
+from weince_lib.studies.sweep import STOPPED, load_study, main, table_path
 from weince_lib.training import TrainingInterrupted
 from weince_lib.vision import load
 
@@ -137,11 +135,11 @@ def test_a_stopped_command_keeps_what_is_done_and_goes_on(small, monkeypatch, ca
         return usual(floor, *args)
 
     monkeypatch.setattr(floors, "_measure", stops)
-    words = ["quick-digits", "--kind", "pixels", "untrained"]
-    assert floors.main(words) == STOPPED
+    words = ["floors", "quick-digits", "--kind", "pixels", "untrained"]
+    assert main(words) == STOPPED
     assert "stopped here" in capsys.readouterr().err
     assert len(set(load_study(floors.TABLE)["key"])) == 2
-    assert floors.main(words) == 0
+    assert main(words) == 0
     assert calls == ["pixels", *["untrained"] * 5]
     assert "raw pixels" in capsys.readouterr().out
 
@@ -187,13 +185,7 @@ def test_what_has_no_floors_is_named(small, capsys):
         floors.floors_of(STUDY, ["dreams"])
     with pytest.raises(ConfigError, match="cpu-static is of sentences"):
         floors.floors_of(study("cpu-static"))
-    assert floors.main(["nosuch"]) == 1
+    assert main(["floors", "nosuch"]) == 1
     assert "unknown study 'nosuch'" in capsys.readouterr().err
     assert floors.floor_table(STUDY, ["recall_at_1"]).empty
     assert floors.floor_table(study("cpu-static"), ["recall_at_1"]).empty
-
-
-def test_sigterm_ends_the_command_as_ctrl_c_does(small, monkeypatch, capsys):
-    monkeypatch.setattr(floors, "make_all", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-    assert floors.main(["cpu-fashion"]) == STOPPED
-    assert capsys.readouterr().err == "stopped; run again to continue\n"

@@ -1,10 +1,15 @@
-"""The studies: the paper's counts, no run twice, and labels that tell settings apart."""
+"""The studies: the paper's counts, no run twice, fresh seeds, labels that tell settings apart."""
 
+import itertools
+
+import pandas as pd
 import pytest
 
+from weince_lib import paths
 from weince_lib.experiments import SEEDS, ConfigError, is_own, vision_config
-from weince_lib.studies import grid
+from weince_lib.studies import grid, grid_cifar, sweep
 from weince_lib.studies.grid import STUDIES, Setting, Study, study
+from weince_lib.studies.grid_cifar import CHOOSES, DECISION, LONG, SCREENING, chosen
 
 
 def test_the_papers_study_has_its_numbers_of_runs():
@@ -104,3 +109,107 @@ def test_bad_input(call, words):
         call()
     assert all(word in str(error.value) for word in words)
     assert isinstance(error.value, ConfigError) or "papr" in words
+
+
+# Where a gain comes from ----------------------------------------------------------------------
+
+GAIN = study("cpu-gain-fashion")
+
+
+def test_the_studies_have_their_runs_and_share_those_of_cpu_fashion():
+    runs = GAIN.runs()
+    assert len(runs) == len({r.key for r in runs}) == 116
+    shared = {r.key for r in study("cpu-fashion").runs()} & {r.key for r in runs}
+    assert len(runs) - len(shared) == 68 and len({r.setting for r in runs}) == 29
+    pairs = study("cpu-gain-pairs")
+    assert len(pairs.runs()) == 40
+    assert {r.config.dataset for r in pairs.runs()} == {"digit-pairs"}
+    for name in ("gain-cifar100", "gain-stl10"):
+        chosen = STUDIES[name]
+        assert (chosen.profile, chosen.gpus, len(chosen.runs())) == ("paper", 1, 128)
+        assert {r.config.encoder for r in chosen.runs()} == {"resnet18"}
+        # Whichever temperature InfoNCE chooses, the blend is there at it.
+        at = [{s.temperature for s in chosen.methods[f"{m}-tuned"]} for m in ("infonce", "weince")]
+        assert at[0] == at[1]
+    # The sharper softmax only carries the line further; validation does not choose it.
+    for name in ("cpu-gain-fashion", "cpu-gain-pairs", "gain-cifar100"):
+        methods = STUDIES[name].methods
+        assert methods["infonce-0.05"][0] not in methods["infonce-tuned"]
+
+
+def test_no_two_settings_of_a_study_are_one_run():
+    """Labels name settings; two labels for one objective would train it twice."""
+    configs = [r.config.model_copy(update={"seed": 0}) for r in GAIN.runs() if r.seed == SEEDS[0]]
+    assert len({str(c.build_loss()) for c in configs}) == len(configs) == 29
+
+
+def test_a_label_names_every_part_of_an_objective():
+    labels = {m: s[0].label for m, s in GAIN.methods.items() if len(s) == 1}
+    assert labels["released"] == (
+        "blend beta=unit gate=paper + 0.5 softmax top-50 + 0.5 weibit top-50 tau=0.5"
+    )
+    assert labels["weince-shuffled"].endswith("lambda=shuffled tau=0.5")
+    assert labels["line-likelihood"] == "blend beta=line gate=likelihood tau=0.5"
+    assert labels["weibit-2"] == "weibit beta=2 tau=0.5"
+
+
+# CIFAR-10 (JPEG) -------------------------------------------------------------------------------
+
+
+def table(best):
+    """A screening in which validation likes the temperature given for each loss best."""
+    rows = [
+        {
+            "setting": setting.label,
+            "seed": seed,
+            "metric": CHOOSES,
+            "split": split,
+            "value": 50.0
+            + 0.1 * seed
+            # The test set likes the paper's temperature and must not matter.
+            + (
+                setting.temperature == best[loss]
+                if split == "validation"
+                else 5 * (setting.temperature == 0.5)
+            ),
+        }
+        for loss, settings in (("infonce", grid_cifar.INFONCE), ("weince", grid_cifar.WEINCE))
+        for setting in settings.values()
+        for seed in SCREENING.seeds
+        for split in ("validation", "test")
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_validation_chooses_each_losss_temperature():
+    best = {"infonce": 0.07, "weince": 0.2}
+    assert chosen(table(best)) == best
+
+
+def test_a_screening_with_a_missing_run_chooses_nothing():
+    frame = table({"infonce": 0.1, "weince": 0.1})
+    label = grid_cifar.WEINCE["weince-0.07"].label
+    with pytest.raises(ValueError, match=r"2 of 3 seeds of paper tau=0\.07"):
+        chosen(frame[(frame["setting"] != label) | (frame["seed"] != 21)])
+
+
+def test_both_losses_have_grids_of_equal_size_and_seeds_are_fresh():
+    taus = [
+        {s.temperature for s in SCREENING.methods[f"{loss}-tuned"]}
+        for loss in ("infonce", "weince")
+    ]
+    assert taus[0] == taus[1] == set(grid_cifar.TEMPERATURES)
+    seeds = [set(s.seeds) for s in (SCREENING, DECISION, LONG)]
+    assert not any(a & b for a, b in itertools.combinations(seeds, 2))
+    assert len(DECISION.seeds) >= 8
+    assert DECISION.methods["infonce-0.5"][0] == SCREENING.methods["infonce-0.5"][0]
+
+
+def test_what_was_chosen_is_what_the_committed_screening_chooses():
+    path = paths.root() / "paper" / "results" / "studies" / grid_cifar.CHOSEN_FILE
+    if not path.exists():
+        assert DECISION.methods["infonce-tuned"] == ()
+        return
+    found = chosen(sweep.load_study(SCREENING.name))
+    for loss, tau in found.items():
+        assert DECISION.methods[f"{loss}-tuned"][0].temperature == tau

@@ -1,5 +1,7 @@
 """What a study will cost: counts, hours by hand, disk by hand; nothing is trained for good."""
 
+import shutil
+
 import pytest
 import torch
 from click.testing import CliRunner
@@ -7,19 +9,25 @@ from sample_runs import TINY
 
 from weince_lib.cli import main
 from weince_lib.experiments import PROFILES, ConfigError, vision_config
+from weince_lib.publish import notebooks
 from weince_lib.records import store
 from weince_lib.runs import timing
-from weince_lib.runs.frozen import features_bytes
-from weince_lib.studies import grid, step_time, sweep
+from weince_lib.runs.text_config import text_config
+from weince_lib.runs.vision_metrics import features_bytes
+from weince_lib.studies import grid, sweep
+from weince_lib.studies import plan as planning
 from weince_lib.studies.grid import Study
-from weince_lib.studies.plan import plan, run_bytes
-from weince_lib.studies.step_time import (
+from weince_lib.studies.plan import (
     RECORD_BYTES,
     SHAPES,
     Measured,
     expected_hours,
     measure,
+    plan,
+    require_gpu,
+    run_bytes,
     shape_of,
+    steps_of,
 )
 from weince_lib.vision import build_simclr
 
@@ -39,7 +47,7 @@ def small(monkeypatch):
     return made
 
 
-def test_hours_of_a_given_step_by_hand(small):
+def test_hours_of_a_given_step_by_hand(small, monkeypatch):
     made = plan(small, step_seconds=0.5)
     # 120 images in batches of 32 make 3 steps; 2 epochs.
     assert made.steps == 6
@@ -51,6 +59,15 @@ def test_hours_of_a_given_step_by_hand(small):
     assert "500.0 ms for 32 pairs (given)" in text
     assert "RuntimeError: why" in text
     assert "NOT ENOUGH" not in text
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Use", (), {"free": 10})())
+    assert "NOT ENOUGH" in "\n".join(plan(small, step_seconds=1.0).lines())
+
+
+def test_what_stands_in_the_committed_table_is_done(small):
+    """As in a fresh clone, which has the table and no record."""
+    sweep.collect_study(small, partial=True)
+    shutil.rmtree(store.run_folder("vision", small.runs()[0].key))
+    assert plan(small, step_seconds=0.5).counts == {"done": 1, "failed": 1, "to do": 4}
 
 
 def test_disk_by_hand():
@@ -64,46 +81,22 @@ def test_disk_by_hand():
     # 10 epochs: weights are kept after 1, 2, 4 and 8 of them.
     assert config.epochs == 10
     kept = 4 * (4 * numbers + buffers)
-    expected = 12 * numbers + buffers + kept + features + RECORD_BYTES
-    assert run_bytes(config, shape_of(config)) == expected
+    assert run_bytes(config) == 12 * numbers + buffers + kept + features + RECORD_BYTES
 
 
 def test_disk_of_a_run_that_was_made(tiny):
     config, record = tiny
-    model = build_simclr(
-        "resnet-small", channels=1, image_size=8, width=4, projection_dim=8, seed=0
-    )
     files = [path for path in record.path.parent.iterdir() if path.is_file()]
-    assert {path.name for path in files} >= {"checkpoint.safetensors", "epoch-001.safetensors"}
     weights = sum(path.stat().st_size for path in files if path.suffix == ".safetensors")
     full = shape_of(config)
-    features = features_bytes(full.labelled, model.encoder.feature_dim)
-    features += features_bytes(full.test, model.encoder.feature_dim)
-    planned = run_bytes(config, full) - features - RECORD_BYTES
+    features = sum(features_bytes(count, 16) for count in (full.labelled, full.test))
+    planned = run_bytes(config) - features - RECORD_BYTES
     # Beyond the numbers there are names: up to 40 kB a file, whatever its size.
     assert planned < weights < planned + len(files) * 40_000
     assert sum(path.stat().st_size for path in files) - weights < RECORD_BYTES
 
 
-def test_too_little_disk_is_said(small, monkeypatch):
-    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Use", (), {"free": 10})())
-    assert "NOT ENOUGH" in "\n".join(plan(small, step_seconds=1.0).lines())
-
-
-def test_a_step_is_measured_and_leaves_nothing_behind(small):
-    config = small.runs()[2].config
-    threads, state = torch.get_num_threads(), torch.get_rng_state()
-    found = measure(config, shape_of(config))
-    assert found.pairs == 32
-    assert 0 < found.step_seconds < 60
-    assert 0 < found.evaluation_seconds < 600
-    assert found.kind == ("gpu" if torch.cuda.is_available() else "core")
-    assert torch.get_num_threads() == threads
-    assert torch.equal(torch.get_rng_state(), state)
-    assert not store.run_folder("vision", small.runs()[2].key).exists()
-
-
-def test_steps_are_timed_as_a_study_makes_them(small, monkeypatch):
+def test_a_step_is_timed_as_a_study_makes_it_and_leaves_nothing_behind(small, monkeypatch):
     """With the study's execution; and building the model is no part of a step."""
     config = small.runs()[2].config.model_copy(update={"width": 16})
     made, taken = [], []
@@ -117,19 +110,24 @@ def test_steps_are_timed_as_a_study_makes_them(small, monkeypatch):
             taken.append(self.model)
             super().__call__()
 
-    monkeypatch.setattr(step_time, "TrainingStep", Watched)
-    measure(config, shape_of(config))
+    monkeypatch.setattr(planning, "TrainingStep", Watched)
+    threads, state = torch.get_num_threads(), torch.get_rng_state()
+    found = measure(config)
+    assert found.pairs == 32
+    assert 0 < found.step_seconds < 60
+    assert 0 < found.evaluation_seconds < 600
     assert made == [(n, n, sweep.execution(config)) for n in (16, 32)]
     assert made[0][2].channels_last
     assert [len({id(m) for m in taken[k : k + 4]}) for k in (0, 4)] == [1, 1]
     assert len(taken) == 8
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not store.run_folder("vision", small.runs()[2].key).exists()
 
 
 def test_a_slow_step_is_scaled_from_a_smaller_batch(small, monkeypatch):
-    monkeypatch.setattr(step_time, "STEP_LONG_ENOUGH", 0.0)
-    config = small.runs()[0].config
-    found = measure(config, shape_of(config))
-    assert found.pairs == 16
+    monkeypatch.setattr(planning, "STEP_LONG_ENOUGH", 0.0)
+    assert measure(small.runs()[0].config).pairs == 16
 
 
 def test_hours_of_a_run_follow_from_its_parts():
@@ -138,6 +136,18 @@ def test_hours_of_a_run_follow_from_its_parts():
     assert expected_hours(config, parts) == pytest.approx((50 * 195 * 0.25 + 90) / 3600)
     shorter = vision_config("colab", dataset="cifar10", epochs=50, batch_size=256, train_limit=2560)
     assert expected_hours(shorter, parts) == pytest.approx((50 * 10 * 0.25 + 90) / 3600)
+    assert steps_of(text_config("paper")) == 1_000_000 // 64
+    assert steps_of(text_config("quick", train_limit=256)) == 3 * 2
+
+
+def test_a_sentence_run_is_timed_on_random_tokens():
+    pytest.importorskip("tokenizers")
+    state = torch.get_rng_state()
+    found = measure(text_config("quick"))
+    assert found.pairs == 128
+    assert 0 < found.step_seconds < 60 and 0 < found.evaluation_seconds < 600
+    assert run_bytes(text_config("quick")) > RECORD_BYTES
+    torch.set_rng_state(state)
 
 
 def test_limits_apply_to_the_images_they_limit():
@@ -153,19 +163,43 @@ def test_bad_step_time(small, seconds):
         plan(small, step_seconds=seconds)
 
 
-def test_a_folder_of_images_has_no_size_beforehand():
-    with pytest.raises(ConfigError, match="imagefolder:pets"):
-        shape_of(vision_config("quick", dataset="imagefolder:pets"))
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        (vision_config("quick", dataset="imagefolder:pets"), "imagefolder:pets"),
+        (text_config("quick", corpus="hub:pets"), "hub:pets"),
+    ],
+)
+def test_what_has_no_size_beforehand_is_named(config, name):
+    with pytest.raises(ConfigError, match=f"no size known of '{name}'; known: "):
+        expected_hours(config)
 
 
 def test_command_prints_the_plan_and_lists_studies(small):
     result = CliRunner().invoke(main, ["plan", "small", "--step-ms", "500"])
     assert result.exit_code == 0, result.output
     assert "5 runs" in result.stdout
-    assert max(map(len, result.stdout.splitlines())) <= 96
     listed = CliRunner().invoke(main, ["plan"]).stdout
     assert all(name in listed for name in grid.STUDIES)
     unknown = CliRunner().invoke(main, ["plan", "smal"])
     assert unknown.exit_code == 1
     assert "cpu-fashion" in unknown.stderr
     assert len(unknown.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("profile", ["quick", "cpu", "colab"])
+def test_only_colab_without_a_gpu_is_refused(monkeypatch, profile, there):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    if profile == "colab" and not there:
+        with pytest.raises(ConfigError, match=r"no GPU here; choose one under Runtime > Change"):
+            require_gpu(profile)
+    else:
+        require_gpu(profile)
+
+
+@pytest.mark.parametrize("name", ["06_train_vision", "07_train_text"])
+def test_notebooks_ask_before_they_measure_or_train(name):
+    source = notebooks.source_path(name).read_text(encoding="utf-8")
+    asked = source.index("\nrequire_gpu(profile)\n")
+    assert asked < source.index("{expected_hours(each):")

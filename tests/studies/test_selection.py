@@ -2,16 +2,18 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from weince_lib.studies import grid
+from weince_lib.studies import grid, grid_gain
 from weince_lib.studies.grid import Setting, Study
 from weince_lib.studies.selection import (
     choose,
     chosen_by_method,
     compare,
     method_table,
+    seed_table,
     study_frame,
 )
 from weince_lib.studies.sweep import COLUMNS
@@ -154,3 +156,64 @@ def test_a_study_finds_its_runs_in_the_profiles_table(tmp_path):
     assert set(found["setting"]) == {run.setting}
     assert set(found["key"]) == {run.key}
     assert len(found) == 4
+
+
+# Values seed by seed ----------------------------------------------------------------------------
+
+METRIC = "linear_accuracy"
+GAIN = grid.study("cpu-gain-fashion")
+
+
+def frame_of(accuracy, entropy, seeds=SEEDS, spread=0.2):
+    """A study's table: mean accuracy and entropy of each method, with noise shared by a seed."""
+    draw = np.random.default_rng(0)
+    rows = []
+    for method in accuracy:
+        label = GAIN.methods[method][0].label
+        for number, seed in enumerate(seeds):
+            row = dict.fromkeys(COLUMNS, "") | {"setting": label, "seed": seed, "replicate": 0}
+            value = accuracy[method] + number + spread * draw.normal()
+            for split, shift in (("validation", 0.3), ("test", 0.0)):
+                rows.append(row | {"metric": METRIC, "split": split, "value": value + shift})
+            for name, number_of in (("negative_entropy", entropy[method]), ("mean_lambda", 0.1)):
+                rows.append(row | {"metric": name, "split": "train", "value": number_of})
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+#: Made-up means of a few methods.
+ENTROPY = {f"infonce-{tau:g}": 2.0 + k for k, tau in enumerate((0.1, 0.2, 0.3, 0.5, 1.0))}
+ACCURACY = {name: 86.0 - entropy for name, entropy in ENTROPY.items()}
+ENTROPY |= {"weibit-2": 3.5, "weince-0.5": 4.5, "infonce+both": 1.5}
+ACCURACY |= {"weibit-2": 82.5, "weince-0.5": 83.5, "infonce+both": 84.0}
+
+
+def table_of(**more):
+    return seed_table(GAIN, frame_of(ACCURACY, ENTROPY, **more), METRIC)
+
+
+def test_a_row_a_method_and_seed():
+    table = table_of(spread=0.0).set_index(["method", "seed"])
+    assert len(table) == 4 * len(ACCURACY)
+    row = table.loc["weince-0.5", 21]
+    assert row["accuracy"] == pytest.approx(ACCURACY["weince-0.5"] + 1)  # the second seed
+    assert (row["negative_entropy"], row["mean_lambda"]) == (4.5, 0.1)
+    assert table.loc["infonce-0.2", 7]["setting"] == grid_gain.INFONCE_AT["infonce-0.2"].label
+
+
+def test_a_method_with_a_choice_has_rows_of_what_was_chosen():
+    frame = frame_of(ACCURACY, ENTROPY)
+    label = grid_gain.INFONCE_AT["infonce-0.1"].label
+    table = seed_table(GAIN, frame, METRIC, {"infonce-tuned": label}).set_index("method")
+    assert "weince-tuned" not in table.index
+    columns = ["setting", "seed", "accuracy"]
+    tuned, same = (table.loc[m, columns].to_numpy() for m in ("infonce-tuned", "infonce-0.1"))
+    assert (tuned == same).all()
+
+
+def test_partial_and_empty_tables_and_runs_without_sharpness():
+    assert set(table_of(seeds=(7,))["seed"]) == {7}
+    empty = pd.DataFrame(columns=list(COLUMNS))
+    assert seed_table(GAIN, empty, METRIC).empty
+    frame = frame_of(ACCURACY, ENTROPY)
+    bare = seed_table(GAIN, frame[frame["split"] != "train"], METRIC)
+    assert len(bare) and bare["negative_entropy"].isna().all()

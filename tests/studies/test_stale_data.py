@@ -19,7 +19,7 @@ from weince_lib.experiments import (
 )
 from weince_lib.records import store
 from weince_lib.records.store import StaleRecordError
-from weince_lib.studies import floors, study_evidence
+from weince_lib.studies import floors
 from weince_lib.vision.datasets import content_of
 
 
@@ -118,17 +118,6 @@ def test_floors_are_of_their_data_too(link, tmp_path, split):
     point(link, "second")
     with pytest.raises(StaleRecordError, match="other data"):
         floors.make(floor, device="cpu")
-
-
-def test_the_tail_of_a_studys_encoder_is_of_its_data_too(link):
-    config = config_of(link).model_copy(update={"train_limit": 64})
-    tails = study_evidence.evidence_configs(config)[0].model_copy(update={"batches": 2})
-    record = run_vision(config, profile="quick", device="cpu")
-    measured = study_evidence._tail(tails, "quick")
-    assert study_evidence._tail(tails, "quick").key == measured.key != record.key
-    point(link, "second")
-    with pytest.raises(StaleRecordError, match="other data"):
-        study_evidence._tail(tails, "quick")
 
 
 def test_the_hash_is_of_files_and_labels_alone(tmp_path, link):

@@ -13,7 +13,7 @@ from weince_lib.runs.vision import labels
 from weince_lib.studies import grid, sweep
 
 ROOT = Path(__file__).parents[2]
-RULES = ROOT / "weince_lib" / "experiments" / "sweep.smk"
+RULES = ROOT / "weince_lib" / "studies" / "sweep.smk"
 pytestmark = pytest.mark.slow
 
 

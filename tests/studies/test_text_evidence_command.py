@@ -63,7 +63,7 @@ def test_evidence_of_finished_runs_once(study, monkeypatch, capsys):
     assert [line for line in err.splitlines() if line.startswith("not finished")] == [
         f"not finished, left out: {runs[1].setting}, seed 1"
     ]
-    found = text_evidence.evidence_of({run.key: run.setting for run in study.runs()})
+    found = text_evidence.evidence_of(study.runs())
     stages = sorted((setting, record.metric("stage")) for record, setting in found)
     assert stages == [("ready-made", 0.0), *((runs[0].setting, s) for s in (0.0, 0.5, 1.0))]
     assert sweep.main(words) == 0

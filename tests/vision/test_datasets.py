@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from torchvision.datasets import FashionMNIST
 
 from weince_lib.experiments import vision_config
-from weince_lib.studies.step_time import SHAPES
+from weince_lib.studies.plan import SHAPES
 from weince_lib.vision import TwoViewAugment
 from weince_lib.vision.datasets import (
     DATA_SETS,

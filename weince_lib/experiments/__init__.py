@@ -31,8 +31,7 @@ if TYPE_CHECKING:
         vision_config,
     )
     from ..runs.encoders import EncoderError, frozen_model, frozen_models, ready_encoder, train_anew
-    from ..runs.link import LinkConfig, link_choices, link_config, run_link
-    from ..runs.link_epochs import run_link_epochs
+    from ..runs.link import LinkConfig, link_choices, link_config, run_link, run_link_epochs
     from ..runs.record_checks import by_profile, record_checks
     from ..runs.tail import TailConfig, run_tail, score_bank, tail_config
     from ..runs.vision import (
@@ -54,8 +53,7 @@ _HOME = {
     "studies.collect": "load_reported load_results",
     "runs.config": "AUTO PROFILES SEEDS ConfigError VisionConfig is_own vision_config",
     "runs.encoders": "EncoderError frozen_model frozen_models ready_encoder train_anew",
-    "runs.link": "LinkConfig link_choices link_config run_link",
-    "runs.link_epochs": "run_link_epochs",
+    "runs.link": "LinkConfig link_choices link_config run_link run_link_epochs",
     "records.store": "Metric Record RecordError",
     "runs.tail": "TailConfig run_tail score_bank tail_config",
     "runs.vision": "labelled_images models_along_training run_vision trained_model training_images",

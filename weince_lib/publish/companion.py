@@ -20,8 +20,7 @@ from ..evaluation import Interval
 from ..studies import tables
 from ..studies.collect import load_reported, load_results
 from ..studies.decide import FURTHER_CONTRASTS, RULE, finding
-from ..studies.gain import called
-from ..studies.grid import STUDIES
+from ..studies.grid import STUDIES, study
 from . import findings
 from .claims import STRENGTH, VERDICTS, Decision, decide_all, format_interval
 
@@ -181,6 +180,7 @@ def _decisions() -> dict[str, Any]:
     found = findings.decisions()
     further = findings.decisions(contrasts=FURTHER_CONTRASTS)
     names = list(dict.fromkeys(found["study"]))
+    title = study(findings.SENTENCES).title
     sentences = findings.sentence_decisions().query("checkpoint == 'best'")
     return {
         "margin": f"{RULE.margin:g}",
@@ -190,7 +190,7 @@ def _decisions() -> dict[str, Any]:
         "further": _cells(further),
         "floors": [_levels(name) for name in names],
         "sentences": [
-            {"pair": f"{called(row['method'])} minus {called(row['against'])}"}
+            {"pair": f"{title(row['method'])} minus {title(row['against'])}"}
             | {"text": finding(row), "seeds": row["seeds"]}
             for row in sentences.to_dict("records")
         ],
@@ -212,4 +212,4 @@ def _levels(name: str) -> dict[str, Any]:
         {"name": str(label), "cells": ["" if math.isnan(v) else f"{v:.1f}" for v in row]}
         for label, row in zip(table.index, table.to_numpy().tolist(), strict=True)
     ]
-    return {"data": findings.DATA[name], "rows": rows}
+    return {"data": study(name).data, "rows": rows}

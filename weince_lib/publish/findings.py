@@ -35,9 +35,9 @@ from ..studies.decide import (
     tuned,
 )
 from ..studies.floors import KINDS, floor_table
-from ..studies.gain import called, seed_table
-from ..studies.grid import Study, study
-from ..studies.selection import study_frame
+from ..studies.grid import STUDIES, Study, study
+from ..studies.plan import SHAPES
+from ..studies.selection import seed_table, study_frame
 from ..studies.study_types import TextStudy
 from .claims import VERDICTS, Decision, Verdict, decide_all, full_list
 
@@ -52,13 +52,6 @@ HEADS: dict[Verdict, str] = {
     "description": "description",
     "open": "open",
 }
-#: Studies whose contrasts are shown, with the words for their data; one without rows is left out.
-DATA = {
-    "cpu-cifar-decide": "CIFAR-10",
-    "cpu-cifar-long": "CIFAR-10, long",
-    "cpu-gain-fashion": "Fashion-MNIST",
-    "cpu-gain-pairs": "digit pairs",
-}
 #: The study of sentences, and the pair that the screen shows.
 SENTENCES, SENTENCE_PAIR = "cpu-static", ("weince", "infonce")
 #: Measures, primary ones first, and the words for them.
@@ -69,17 +62,15 @@ MEASURES = dict(
         strict=True,
     )
 )
-#: Images of the test sets, by the word for the data.
-TEST_IMAGES = {"CIFAR-10": 10_000, "Fashion-MNIST": 10_000, "digit pairs": 4_000}
 
 
 def decisions(
-    names: Iterable[str] = tuple(DATA), contrasts: Sequence[Contrast] = PRIMARY_CONTRASTS
+    names: Iterable[str] | None = None, contrasts: Sequence[Contrast] = PRIMARY_CONTRASTS
 ) -> pd.DataFrame:
     """The contrasts of every study that has rows.
 
     Args:
-        names: studies, of :data:`DATA` or others.
+        names: studies; by default those that have words for their data.
         contrasts: the family. Of contrasts other than the primary ones a study has those whose
             methods it has, and no others count in its family.
 
@@ -88,7 +79,7 @@ def decisions(
         the words for its data.
     """
     parts = []
-    for name in names:
+    for name in names or [name for name, known in STUDIES.items() if known.data]:
         chosen, frame = study(name), study_frame(study(name))
         own = [
             c
@@ -97,14 +88,18 @@ def decisions(
         ]
         if frame.empty or not own:
             continue
-        data = DATA.get(name, name)
-        images = TEST_IMAGES.get(data.partition(",")[0], 0)
-        found = decide_study(chosen, frame, own, images=images)
-        found.insert(0, "data", data)
+        found = decide_study(chosen, frame, own, images=test_images(chosen))
+        found.insert(0, "data", chosen.data or name)
         found.insert(0, "study", name)
         parts.append(found)
     columns = ["study", "data", "metric", "role", *COLUMNS]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def test_images(chosen: Study) -> int:
+    """Images of a study's test set; 0 if that is not known without reading it."""
+    dataset = getattr(chosen.runs()[0].config, "dataset", "")
+    return SHAPES[dataset].test if dataset in SHAPES else 0
 
 
 def cells(found: pd.DataFrame, measures: Iterable[str] = tuple(MEASURES)) -> pd.DataFrame:
@@ -150,7 +145,7 @@ def levels(name: str) -> pd.DataFrame:
         means = table.groupby("method", sort=False)[["accuracy", "negative_entropy"]].mean()
         for method in wanted:
             if method in means.index:
-                label = called(method)
+                label = chosen.title(method)
                 if method in setting:
                     label += f" ({_temperature(chosen, method, setting[method])})"
                 own = rows.setdefault(label, {})
@@ -209,7 +204,7 @@ def answer(found: pd.DataFrame, further: pd.DataFrame) -> list[tuple[str, str]]:
     )
     basis: dict[str, list[str]] = {}
     for name in studies:
-        basis.setdefault(_basis(name), []).append(DATA.get(name, name))
+        basis.setdefault(_basis(name), []).append(study(name).data or name)
     text = " ".join(f"{' and '.join(own)}: {words}." for words, own in basis.items())
     text += f" True differences that are seen with a probability of 80 %, in points: {seen}. "
     text += "All speak of one set of test images each."
@@ -279,7 +274,7 @@ def _floor_words(name: str) -> str:
         ]
         below = " (below raw pixels)" if column[best] < column["raw pixels"] else ""
         parts.append(", ".join(words) + below)
-    return f"{DATA.get(name, name)}, the {best}: {'; '.join(parts)}." if parts else ""
+    return f"{study(name).data or name}, the {best}: {'; '.join(parts)}." if parts else ""
 
 
 def _basis(name: str) -> str:
@@ -378,8 +373,9 @@ def sentence_decisions() -> pd.DataFrame:
 
 def _sentence_lines() -> list[str]:
     rows = sentence_decisions().query("checkpoint == 'best'").to_dict("records")
+    titles = study(SENTENCES).title
     return [
-        f"{called(r['method'])} minus {called(r['against'])}, STS-B: {short(r)}"
+        f"{titles(r['method'])} minus {titles(r['against'])}, STS-B: {short(r)}"
         for r in rows
         if (r["method"], r["against"]) == SENTENCE_PAIR
     ]

@@ -11,13 +11,14 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from .. import files, paths
 from ..errors import WeinceError
+from ..evaluation import Interval
 from .provenance import provenance
 
 #: Raise it when the meaning of a record's fields changes: old records then no longer match.
@@ -77,6 +78,11 @@ class Metric:
     low: float = math.nan
     high: float = math.nan
 
+    @classmethod
+    def of(cls, name: str, interval: Interval) -> Self:
+        """The mean of an interval, with its ends."""
+        return cls(name, interval.mean, low=interval.low, high=interval.high)
+
 
 @dataclass(frozen=True)
 class Record:
@@ -135,6 +141,41 @@ def find(experiment: str, config: Mapping[str, Any]) -> Record | None:
     """The finished record of this config, or ``None``."""
     path = record_path(experiment, config)
     return read(path) if path.exists() else None
+
+
+def once(
+    experiment: str,
+    config: Mapping[str, Any],
+    measure: Callable[[], tuple[list[Metric], Mapping[str, Any]]],
+    *,
+    labels: Mapping[str, Any],
+    found: Callable[[], Record | None] | None = None,
+) -> Record:
+    """The record of this config: the one that is there, else a new one of what is measured.
+
+    Two callers may want the same record at once: the second waits and finds it.
+
+    Args:
+        experiment: see :func:`save`.
+        config: see :func:`save`.
+        measure: gives metrics and details; called only if there is no record.
+        labels: see :func:`save`.
+        found: looks for the record where :func:`find` does not ask enough, such as whether its
+            data are still the same.
+    """
+    look = found or (lambda: find(experiment, config))
+    done = look()
+    if done is not None:
+        return done
+    folder = run_folder(experiment, content_key(experiment, config))
+    folder.mkdir(parents=True, exist_ok=True)
+    with files.locked(folder / ".lock"):
+        done = look()
+        if done is not None:
+            return done
+        started = time.time()
+        metrics, details = measure()
+        return save(experiment, config, metrics, labels=labels, started=started, details=details)
 
 
 def save(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -22,13 +21,10 @@ from ..diagnostics.gradient_allocation import (
 )
 from ..diagnostics.link_fit import Design, fit_link
 from ..losses import PRESETS
-from ..records import store
 from ..records.store import Metric, Record
-from .config import AUTO, Positive, VisionConfig, parse
-from .encoders import found_on_this, measured_on
-from .on_encoder import OnEncoder, bank_of
+from .config import Positive, VisionConfig
+from .on_encoder import OnEncoder, bank_of, measured_once
 from .record_checks import by_profile
-from .vision import check_current, files_now, labels
 
 EXPERIMENT = "allocation"
 #: Temperatures and tail indices tried; the winners' own temperature is fitted beside them.
@@ -74,8 +70,7 @@ def allocation_config(encoder_run: VisionConfig, profile: str, **settings: Any) 
     Raises:
         ConfigError: one line naming the value and what is allowed.
     """
-    own = AllocationConfig.of(encoder_run, profile).model_dump() | {"encoder_run": encoder_run}
-    return parse(AllocationConfig, own | {n: v for n, v in settings.items() if v != AUTO})
+    return AllocationConfig.of(encoder_run, profile).changed(settings)
 
 
 def allocation_choices(config: AllocationConfig) -> ChoiceBank:
@@ -123,18 +118,16 @@ def run_allocation(config: AllocationConfig, *, profile: str) -> Record:
         config: see :class:`AllocationConfig`.
         profile: decides which table it is collected into.
     """
-    settings = config.canonical()
-    done = found_on_this(EXPERIMENT, settings, config.encoder_run)
-    if done is not None:
-        return check_current(done, config.encoder_run)
-    started = time.time()
+    standard = config == AllocationConfig.of(config.encoder_run, profile)
+    return measured_once(
+        EXPERIMENT, config, lambda: _measured(config), profile=profile, standard=standard
+    )
+
+
+def _measured(config: AllocationConfig) -> tuple[list[Metric], dict[str, Any]]:
     choices = allocation_choices(config)
     metrics: list[Metric] = []
-    details: dict[str, Any] = {
-        "data": files_now(config.encoder_run),
-        "edges": COARSE.round(3).tolist(),
-        "sizes": {},
-    }
+    details: dict[str, Any] = {"edges": COARSE.round(3).tolist(), "sizes": {}}
     for size, found in allocations(config, choices).items():
         metrics.append(Metric(f"lost_k{size}", found.lost))
         if "infonce-fitted" in found.gradient:
@@ -142,17 +135,13 @@ def run_allocation(config: AllocationConfig, *, profile: str) -> Record:
         for loss in found.gradient:
             name = f"{loss.replace('-', '_')}_k{size}"
             for short, measure in (("tv", "total variation"), ("w1", "wasserstein")):
-                i = found.distance(loss, measure)  # type: ignore[arg-type]
-                metrics.append(Metric(f"{short}_{name}", i.mean, low=i.low, high=i.high))
+                distance = found.distance(loss, measure)  # type: ignore[arg-type]
+                metrics.append(Metric.of(f"{short}_{name}", distance))
             metrics.append(Metric(f"below_risk_{name}", found.below_risk(loss)))
-        others = {"infonce": "infonce", "fitted": "infonce-fitted"}
-        for name, other in others.items():
-            if other not in found.gradient:
-                continue
-            i = found.distance("weibit", over=other)
-            metrics.append(
-                Metric(f"weibit_nearer_than_{name}_k{size}", i.mean, low=i.low, high=i.high)
-            )
+        for name, other in (("infonce", "infonce"), ("fitted", "infonce-fitted")):
+            if other in found.gradient:
+                nearer = found.distance("weibit", over=other)
+                metrics.append(Metric.of(f"weibit_nearer_than_{name}_k{size}", nearer))
         details["sizes"][str(size)] = {
             name: values.round(6).tolist() for name, values in found.shares().items()
         }
@@ -165,13 +154,4 @@ def run_allocation(config: AllocationConfig, *, profile: str) -> Record:
         best = int(np.argmin(distances))
         metrics.append(Metric(f"best_setting_{loss}_k{config.middle}", values[best]))
         metrics.append(Metric(f"best_tv_{loss}_k{config.middle}", distances[best]))
-    own = labels(config.encoder_run, profile)
-    standard = config == AllocationConfig.of(config.encoder_run, profile)
-    return store.save(
-        EXPERIMENT,
-        settings,
-        metrics,
-        labels=own if standard else own | {"profile": "custom"},
-        started=started,
-        details=details | measured_on(config.encoder_run),
-    )
+    return metrics, details

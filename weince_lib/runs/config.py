@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -39,11 +40,15 @@ from ..losses import (
 )
 from ..vision.datasets import DATA_SETS, DATASETS
 
+if TYPE_CHECKING:
+    from .text_config import TextConfig
+
 #: The value of a notebook parameter that is left to the profile.
 AUTO = "auto"
 
 Positive = Annotated[int, Field(ge=1)]
 Model = TypeVar("Model", bound=BaseModel)
+Run = TypeVar("Run", "VisionConfig", "TextConfig")
 
 
 class ConfigError(InputError):
@@ -239,7 +244,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         "epochs": 50,
         "precision": "float32",
     },
-    # The study of weince_lib.studies.gpu_study: ten minutes on one device.
+    # The study gpu-cifar: ten minutes on one device.
     "gpu": {
         "dataset": "imagefolder:data/cifar10-jpeg",
         "encoder": "resnet18",
@@ -273,7 +278,12 @@ def profile_defaults(profile: str) -> dict[str, Any]:
 
 def profile_stamp(profile: str) -> str:
     """The profile's name with a hash of its settings: tables leave out runs of older settings."""
-    text = json.dumps(vision_config(profile).canonical(), sort_keys=True)
+    return stamp(profile, vision_config(profile).canonical())
+
+
+def stamp(profile: str, canonical: Mapping[str, Any]) -> str:
+    """A profile's name with a hash of its run's settings in canonical form."""
+    text = json.dumps(canonical, sort_keys=True)
     return f"{profile}@{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
@@ -288,25 +298,51 @@ def vision_config(profile: str, **settings: Any) -> VisionConfig:
     Raises:
         ConfigError: one line naming the value and what is known.
     """
+    merged = with_tail(profile_defaults(profile), settings)
+    if merged.get("encoder") != "resnet-small":
+        merged["width"] = 0
+    return parse(VisionConfig, merged)
+
+
+def with_tail(defaults: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Flat settings over a profile's, with the single ones of the tail put together.
+
+    Args:
+        defaults: of the profile.
+        settings: see :func:`vision_config`.
+
+    Raises:
+        ConfigError: for an unknown preset, or naming the wrong setting of the tail.
+    """
     given = {name: value for name, value in settings.items() if value != AUTO}
-    merged = {"loss": "weince"} | profile_defaults(profile) | given
+    merged = {"loss": "weince"} | dict(defaults) | given
     chosen = merged.pop("preset", "paper")
     overrides = {name: merged.pop(name) for name in _TAIL_FIELDS if name in merged}
     # Checked for InfoNCE too: a misspelt preset should not pass because it is not used.
     tail = tail_settings(chosen, overrides)
     if merged["loss"] not in ("infonce", "ablation", *LOSSES):
         merged["tail"] = tail
-    if merged.get("encoder") != "resnet-small":
-        merged["width"] = 0
-    return parse(VisionConfig, merged)
+    return merged
 
 
 def is_own(config: VisionConfig, profile: str) -> bool:
     """Whether a run is the profile's: it varies loss, preset and seed, and nothing else."""
-    if config.label == "weince-custom" or config.ablation or config.options is not None:
+    if config.ablation is not None or config.options is not None:
+        return False
+    return varies_loss_and_seed(config, partial(vision_config, profile))
+
+
+def varies_loss_and_seed(config: Run, make: Callable[..., Run]) -> bool:
+    """Whether a run is what its profile makes of its loss, preset and seed.
+
+    Args:
+        config: the run, of images or of sentences.
+        make: builds the profile's run from flat settings.
+    """
+    if config.label == "weince-custom":
         return False
     tail = dataclasses.asdict(config.tail) if config.tail else {}
-    return vision_config(profile, loss=config.loss, seed=config.seed, **tail) == config
+    return make(loss=config.loss, seed=config.seed, **tail) == config
 
 
 def tail_settings(chosen: str, overrides: Mapping[str, Any]) -> TailSettings:

@@ -183,12 +183,6 @@ def measured_on(config: VisionConfig) -> dict[str, Any]:
     return {} if held is None else {"encoder": {"sha256": held.details["encoder"]["sha256"]}}
 
 
-def found_on_this(experiment: str, settings: dict[str, Any], config: VisionConfig) -> Record | None:
-    """The finished record of a measurement, if it was made on the encoder that counts now."""
-    done = store.find(experiment, settings)
-    return done if done is not None and is_current(done, config) else None
-
-
 def is_current(record: Record, config: VisionConfig | None = None) -> bool:
     """Whether a record was measured on the encoder that counts now.
 

@@ -1,9 +1,8 @@
-"""Link selection on a frozen encoder as a record (paper 2.3.2, D.1 to D.6)."""
+"""Link selection on a frozen encoder, and along its training, as records (paper 2.3.2, D)."""
 
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import asdict
 from typing import Annotated, Any, Self
 
@@ -18,19 +17,19 @@ from ..diagnostics.link_ablation import (
     vary_hardness,
     vary_pool,
 )
-from ..diagnostics.link_inference import GainTest, bootstrap_blend, likelihood_ratio
+from ..diagnostics.link_fit import Design, fit_link
+from ..diagnostics.link_inference import GainTest, bootstrap_blend, gain_test, likelihood_ratio
 from ..diagnostics.link_selection import LINKS, compare_links, cross_validate, halves, select_link
-from ..evaluation import Interval
-from ..records import store
 from ..records.store import Metric, Record
 from ..vision import SimCLR
-from .config import AUTO, Positive, VisionConfig, parse
-from .encoders import found_on_this, measured_on
-from .on_encoder import OnEncoder, bank_of
+from .config import Positive, VisionConfig
+from .encoders import frozen_models
+from .on_encoder import OnEncoder, bank_of, measured_once
 from .record_checks import by_profile
-from .vision import check_current, files_now, labels
+from .vision import training_images
 
 EXPERIMENT = "link"
+EPOCHS_EXPERIMENT = "link-epochs"
 
 #: Pairs of links whose held-out gain over each other is recorded.
 DIFFERENCES = {
@@ -97,8 +96,7 @@ def link_config(encoder_run: VisionConfig, profile: str, **settings: Any) -> Lin
     Raises:
         ConfigError: one line naming the value and what is allowed.
     """
-    own = LinkConfig.of(encoder_run, profile).model_dump() | {"encoder_run": encoder_run}
-    return parse(LinkConfig, own | {n: v for n, v in settings.items() if v != AUTO})
+    return LinkConfig.of(encoder_run, profile).changed(settings)
 
 
 def link_choices(config: LinkConfig, model: SimCLR | None = None) -> ChoiceBank:
@@ -121,11 +119,21 @@ def run_link(config: LinkConfig, *, profile: str) -> Record:
     Raises:
         FileNotFoundError: if the encoder has not been trained yet.
     """
-    settings = config.canonical()
-    done = found_on_this(EXPERIMENT, settings, config.encoder_run)
-    if done is not None:
-        return check_current(done, config.encoder_run)
-    started = time.time()
+    return measured_once(
+        EXPERIMENT,
+        config,
+        lambda: _measured(config),
+        profile=profile,
+        standard=is_standard(config, profile),
+    )
+
+
+def is_standard(config: LinkConfig, profile: str) -> bool:
+    """Whether a measurement is the profile's own."""
+    return config == LinkConfig.of(config.encoder_run, profile)
+
+
+def _measured(config: LinkConfig) -> tuple[list[Metric], dict[str, Any]]:
     bank = link_choices(config)
     held_in, _ = halves(bank)
     selection = select_link(bank, seed=config.seed)
@@ -135,10 +143,10 @@ def run_link(config: LinkConfig, *, profile: str) -> Record:
         Metric("temperature_softmax", selection.h0.temperature),
         Metric("temperature_blend", selection.h1.fit.temperature),
         Metric("lambda_hat", selection.h1.value, low=selection.h1.low, high=selection.h1.high),
-        _metric("lambda_hat_batches", bootstrap_blend(held_in, seed=config.seed)),
-        _metric("held_out_gain", selection.gain.interval),
-        _metric("held_out_gain_bootstrap", selection.gain.bootstrap),
-        _metric("probability_ratio", selection.gain.ratio),
+        Metric.of("lambda_hat_batches", bootstrap_blend(held_in, seed=config.seed)),
+        Metric.of("held_out_gain", selection.gain.interval),
+        Metric.of("held_out_gain_bootstrap", selection.gain.bootstrap),
+        Metric.of("probability_ratio", selection.gain.ratio),
         Metric("p_t", selection.gain.p_t),
         Metric("p_wild", selection.gain.p_wild),
         Metric("likelihood_ratio", ratio.statistic),
@@ -153,38 +161,68 @@ def run_link(config: LinkConfig, *, profile: str) -> Record:
     metrics.append(Metric("power_exponent", power["exponent"], low=low, high=high))
     gains = {_slug(name): comparison.gain(name) for name in LINKS if name != "softmax"}
     gains |= {name: comparison.gain(*pair) for name, pair in DIFFERENCES.items()}
-    metrics += [_metric(f"gain_{name}", test.interval) for name, test in gains.items()]
+    metrics += [Metric.of(f"gain_{name}", test.interval) for name, test in gains.items()]
     full = comparison.parameters["blend + heavy-tail"]
     metrics.append(Metric("heavy_tail_weight", full["weight of heavy-tail"]))
     ablations = ablate(config, bank)
     metrics += _effects(ablations)
-    return store.save(
-        EXPERIMENT,
-        settings,
-        # A temperature is infinite where winners score no higher than chance under that link.
-        [m for m in metrics if math.isfinite(m.value)],
-        labels=link_labels(config, profile),
-        started=started,
-        details={
-            "data": files_now(config.encoder_run),
-            "parameters": {name: dict(p) for name, p in comparison.parameters.items()},
-            "gains": {name: gain_json(test) for name, test in gains.items()},
-            "duplicates": {
-                "identical": selection.identical,
-                "near": selection.near_duplicates,
-            },
-            "simulated_ratios": ratio.simulated.round(4).tolist(),
-            "cross_validation": {
-                "gains": crossed.gains.tolist(),
-                "blends": crossed.blends.tolist(),
-            },
-            "ablations": {
-                name: {kind: [_point_json(p) for p in points] for kind, points in both.items()}
-                for name, both in ablations.items()
-            },
-            **measured_on(config.encoder_run),
+    details = {
+        "parameters": {name: dict(p) for name, p in comparison.parameters.items()},
+        "gains": {name: gain_json(test) for name, test in gains.items()},
+        "duplicates": {"identical": selection.identical, "near": selection.near_duplicates},
+        "simulated_ratios": ratio.simulated.round(4).tolist(),
+        "cross_validation": {"gains": crossed.gains.tolist(), "blends": crossed.blends.tolist()},
+        "ablations": {
+            name: {kind: [_point_json(p) for p in points] for kind, points in both.items()}
+            for name, both in ablations.items()
         },
+    }
+    # A temperature is infinite where winners score no higher than chance under that link.
+    return [m for m in metrics if math.isfinite(m.value)], details
+
+
+def run_link_epochs(config: LinkConfig, *, profile: str) -> Record:
+    """Link selection at epochs 0, 1, 2, 4, 8, ... and the last (Figure 9), as a record.
+
+    Args:
+        config: see :class:`LinkConfig`.
+        profile: decides which table it is collected into.
+    """
+    return measured_once(
+        EPOCHS_EXPERIMENT,
+        config,
+        lambda: _measured_epochs(config),
+        profile=profile,
+        standard=is_standard(config, profile),
     )
+
+
+def _measured_epochs(config: LinkConfig) -> tuple[list[Metric], dict[str, Any]]:
+    # Six banks instead of one: half as many batches each.
+    halved = config.model_copy(update={"batches": max(4, config.batches // 2)})
+    rows: list[dict[str, Any]] = []
+    images = training_images(config.encoder_run)
+    for epoch, model in frozen_models(config.encoder_run, images).items():
+        held_in, held_out = halves(link_choices(halved, model))
+        design, held = (Design(half, ("identity", "shortfall")) for half in (held_in, held_out))
+        h0, h1 = fit_link(design.only((0,))), fit_link(design)
+        softmax = held.log_probability(np.array([h0.theta[0], 0.0]))
+        gain = gain_test((held.log_probability(h1.theta) - softmax).mean(axis=1))
+        blend = float(h1.blend[1])
+        rows.append(
+            {
+                "epoch": epoch,
+                # Winners of an untrained encoder may score no higher than chance.
+                "blend": blend if math.isfinite(blend) else None,
+                "gain": gain_json(gain),
+            }
+        )
+    # Replicates of one metric are numbered by epoch; epoch 0 has not been trained and is left out.
+    metrics = [Metric("gain_at_epoch", r["gain"]["mean"], replicate=r["epoch"]) for r in rows[1:]]
+    trained = [m.value for m in metrics]
+    metrics.append(Metric("least_gain_over_epochs", min(trained)))
+    metrics.append(Metric("gain_last_over_first", trained[-1] - trained[0]))
+    return metrics, {"epochs": rows}
 
 
 def ablate(config: LinkConfig, bank: ChoiceBank) -> dict[str, dict[str, list[AblationPoint]]]:
@@ -216,17 +254,6 @@ def _effects(ablations: dict[str, dict[str, list[AblationPoint]]]) -> list[Metri
         # A blend is NaN where winners score no higher than chance: then there is no effect.
         metrics += [Metric(f"{n}_{name}", v) for n, v in changes.items() if math.isfinite(v)]
     return metrics
-
-
-def link_labels(config: LinkConfig, profile: str) -> dict[str, Any]:
-    """How tables name the record; ``"custom"`` where it is not the profile's own measurement."""
-    own = labels(config.encoder_run, profile)
-    standard = config == LinkConfig.of(config.encoder_run, profile)
-    return own if standard else own | {"profile": "custom"}
-
-
-def _metric(name: str, interval: Interval) -> Metric:
-    return Metric(name, interval.mean, low=interval.low, high=interval.high)
 
 
 def _slug(name: str) -> str:

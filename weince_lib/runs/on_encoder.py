@@ -1,17 +1,20 @@
-"""What all measurements on a frozen image encoder share: which encoder, on which images."""
+"""What measurements on a frozen image encoder share: encoder, images, and one record for each."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Self
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from ..diagnostics import ScoreBank, two_view_bank
+from ..records import store
+from ..records.store import Metric, Record
 from ..vision import ImageSet, SimCLR, augmentation
-from .config import ConfigError, VisionConfig
-from .encoders import frozen_model
-from .vision import load_images, training_images
+from .config import AUTO, ConfigError, VisionConfig, parse
+from .encoders import frozen_model, is_current, measured_on
+from .vision import check_current, files_now, labels, load_images, training_images
 
 
 class OnEncoder(BaseModel):
@@ -41,6 +44,53 @@ class OnEncoder(BaseModel):
     def canonical(self) -> dict[str, Any]:
         """JSON values for the record's key."""
         return self.model_dump(mode="json")
+
+    def changed(self, settings: Mapping[str, Any]) -> Self:
+        """The same with other settings; ``"auto"`` leaves one as it is.
+
+        Raises:
+            ConfigError: one line naming the value and what is allowed.
+        """
+        own = self.model_dump() | {"encoder_run": self.encoder_run}
+        return parse(type(self), own | {n: v for n, v in settings.items() if v != AUTO})
+
+
+def measured_once(
+    experiment: str,
+    config: OnEncoder,
+    measure: Callable[[], tuple[list[Metric], Mapping[str, Any]]],
+    *,
+    profile: str,
+    standard: bool = True,
+) -> Record:
+    """Measure something on a run's encoder, or return the record that is there.
+
+    A record counts if it was made on the encoder and of the images that the run has now. The
+    hashes of both go into its details.
+
+    Args:
+        experiment: what the record is filed under.
+        config: which encoder, and what is measured on it.
+        measure: gives metrics and details.
+        profile: decides which table it is collected into.
+        standard: whether it is the profile's own measurement; another one is in no table.
+
+    Raises:
+        StaleRecordError: for a record of other images.
+    """
+    run = config.encoder_run
+
+    def found() -> Record | None:
+        done = store.find(experiment, config.canonical())
+        return check_current(done, run) if done is not None and is_current(done, run) else None
+
+    def with_hashes() -> tuple[list[Metric], Mapping[str, Any]]:
+        data = {"data": files_now(run)}
+        metrics, details = measure()
+        return metrics, data | dict(details) | measured_on(run)
+
+    own = labels(run, profile) | ({} if standard else {"profile": "custom"})
+    return store.once(experiment, config.canonical(), with_hashes, labels=own, found=found)
 
 
 def unseen_images(config: VisionConfig) -> ImageSet:

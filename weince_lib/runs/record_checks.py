@@ -57,13 +57,10 @@ def record_checks(
     return store.save(
         f"check-{notebook}",
         {"notebook": notebook, "profile": profile} | dict(settings or {}),
-        [_metric(name, value) for name, value in values.items()],
+        [
+            Metric.of(name, value) if isinstance(value, Interval) else Metric(name, float(value))
+            for name, value in values.items()
+        ],
         labels={"profile": profile_stamp(profile)},
         started=time.time(),
     )
-
-
-def _metric(name: str, value: float | Interval) -> Metric:
-    if isinstance(value, Interval):
-        return Metric(name, value.mean, low=value.low, high=value.high)
-    return Metric(name, float(value))

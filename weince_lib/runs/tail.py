@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import Field
 
 from ..diagnostics import ScoreBank
-from ..evt import fit_gpd, fit_known_endpoint
+from ..evt import GPDFit, KnownEndpointFit, fit_gpd, fit_known_endpoint
 from ..losses import PRESETS, TailSettings, tail_evidence
-from ..records import store
 from ..records.store import Metric, Record
-from .config import AUTO, Positive, VisionConfig, parse
-from .encoders import found_on_this, measured_on
-from .on_encoder import OnEncoder, bank_of
-from .vision import check_current, files_now, labels
+from .config import Positive, VisionConfig
+from .on_encoder import OnEncoder, bank_of, measured_once
 
 EXPERIMENT = "tail"
 
@@ -48,8 +44,7 @@ def tail_config(encoder_run: VisionConfig, **settings: Any) -> TailConfig:
     Raises:
         ConfigError: one line naming the value and what is allowed.
     """
-    own = TailConfig.of(encoder_run).model_dump() | {"encoder_run": encoder_run}
-    return parse(TailConfig, own | {n: v for n, v in settings.items() if v != AUTO})
+    return TailConfig.of(encoder_run).changed(settings)
 
 
 def score_bank(config: TailConfig) -> ScoreBank:
@@ -61,43 +56,46 @@ def score_bank(config: TailConfig) -> ScoreBank:
     return bank_of(config, batches=config.batches, batch_size=config.batch_size)
 
 
-def run_tail(config: TailConfig, bank: ScoreBank, *, profile: str) -> Record:
+def run_tail(config: TailConfig, bank: ScoreBank | None = None, *, profile: str) -> Record:
     """Fit the tail of a bank and record it, or return the record that is there.
 
     Args:
         config: see :class:`TailConfig`.
-        bank: what :func:`score_bank` made from it.
+        bank: what :func:`score_bank` made from it; by default made here if it is needed.
         profile: decides which table it is collected into.
     """
-    settings = config.canonical()
-    done = found_on_this(EXPERIMENT, settings, config.encoder_run)
-    if done is not None:
-        return check_current(done, config.encoder_run)
-    started = time.time()
-    values = bank.negatives().numpy().astype(np.float64)
-    known = fit_known_endpoint(values, quantile=config.quantile)
-    metrics = [
-        Metric("threshold", known.threshold),
-        Metric("exceedances", known.exceedances),
-        Metric("known_endpoint_shape", known.shape, low=known.shape_low, high=known.shape_high),
-    ]
-    fit = fit_gpd(values, quantile=config.quantile)
+    return measured_once(
+        EXPERIMENT, config, lambda: _fitted(config, bank or score_bank(config)), profile=profile
+    )
+
+
+def tail_shapes(
+    values: np.ndarray, quantile: float, ending: str = ""
+) -> tuple[list[Metric], KnownEndpointFit, GPDFit]:
+    """Shapes of a tail with the endpoint known and with it fitted, and the two fits.
+
+    A fit without maximum-likelihood estimate has no shape.
+
+    Args:
+        values: scores of negatives, shape ``(n,)``.
+        quantile: of them, the threshold.
+        ending: of the metrics' names.
+    """
+    known, fit = fit_known_endpoint(values, quantile=quantile), fit_gpd(values, quantile=quantile)
+    name = f"known_endpoint_shape{ending}"
+    metrics = [Metric(name, known.shape, low=known.shape_low, high=known.shape_high)]
     if fit.regime != "unbounded":
-        metrics.append(Metric("gpd_shape", fit.shape, low=fit.shape_low, high=fit.shape_high))
+        name = f"gpd_shape{ending}"
+        metrics.append(Metric(name, fit.shape, low=fit.shape_low, high=fit.shape_high))
+    return metrics, known, fit
+
+
+def _fitted(config: TailConfig, bank: ScoreBank) -> tuple[list[Metric], dict[str, Any]]:
+    values = bank.negatives().numpy().astype(np.float64)
+    shapes, known, fit = tail_shapes(values, config.quantile)
+    metrics = [Metric("threshold", known.threshold), Metric("exceedances", known.exceedances)]
+    metrics += shapes
     for name, preset in config.presets.items():
         lam = [tail_evidence(s, bank.positives, preset).lam.mean().item() for s in bank.scores]
         metrics.append(Metric(f"mean_lambda_{name}", float(np.mean(lam))))
-    return store.save(
-        EXPERIMENT,
-        settings,
-        metrics,
-        labels=labels(config.encoder_run, profile),
-        started=started,
-        details={
-            "data": files_now(config.encoder_run),
-            "regime": fit.regime,
-            "note": fit.note,
-            "pairs": int(values.size),
-            **measured_on(config.encoder_run),
-        },
-    )
+    return metrics, {"regime": fit.regime, "note": fit.note, "pairs": int(values.size)}

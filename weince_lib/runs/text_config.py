@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -14,9 +13,16 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ..losses import InfoNCELoss, TailSettings, WEINCELoss
 from ..text.corpora import WIKI_ON_HUB, corpus_file
 from ..text.weights import KNOWN_WEIGHTS, model_folder, weights_file, weights_hash
-from .config import AUTO, ConfigError, Positive, loss_label, parse, tail_settings
+from .config import (
+    ConfigError,
+    Positive,
+    loss_label,
+    parse,
+    stamp,
+    varies_loss_and_seed,
+    with_tail,
+)
 
-_TAIL_FIELDS = tuple(field.name for field in dataclasses.fields(TailSettings))
 #: Model names of encoders that are made from the corpus alone.
 NO_MODEL = ""
 #: Hexadecimal digits of a hash within a name.
@@ -121,17 +127,14 @@ class TextConfig(BaseModel):
 
     def build_loss(self) -> InfoNCELoss | WEINCELoss:
         """The loss over the paper's candidates: each sentence's first pass against all second."""
+        common: dict[str, Any] = {
+            "candidates": "bipartite",
+            "symmetric": False,
+            "validate": False,
+        }
         if self.tail is None:
-            return InfoNCELoss(
-                self.temperature, candidates="bipartite", symmetric=False, validate=False
-            )
-        return WEINCELoss(
-            self.temperature,
-            candidates="bipartite",
-            symmetric=False,
-            validate=False,
-            **dataclasses.asdict(self.tail),
-        )
+            return InfoNCELoss(self.temperature, **common)
+        return WEINCELoss(self.temperature, **common, **dataclasses.asdict(self.tail))
 
 
 def content_hash(path: Path) -> str:
@@ -219,13 +222,7 @@ def text_config(profile: str, **settings: Any) -> TextConfig:
     """
     if profile not in TEXT_PROFILES:
         raise ConfigError(f"unknown profile {profile!r}; known: {', '.join(TEXT_PROFILES)}")
-    given = {name: value for name, value in settings.items() if value != AUTO}
-    merged = {"loss": "weince"} | TEXT_PROFILES[profile] | given
-    chosen = merged.pop("preset", "paper")
-    overrides = {name: merged.pop(name) for name in _TAIL_FIELDS if name in merged}
-    tail = tail_settings(chosen, overrides)
-    if merged["loss"] != "infonce":
-        merged["tail"] = tail
+    merged = with_tail(TEXT_PROFILES[profile], settings)
     model = merged.get("model", NO_MODEL)
     if not merged.get("weights_sha256"):
         merged["weights_sha256"] = KNOWN_WEIGHTS.get(model, "")
@@ -236,13 +233,9 @@ def text_config(profile: str, **settings: Any) -> TextConfig:
 
 def is_own_text(config: TextConfig, profile: str) -> bool:
     """Whether a run is the profile's: it varies loss, preset and seed, and nothing else."""
-    if config.label == "weince-custom":
-        return False
-    tail = dataclasses.asdict(config.tail) if config.tail else {}
-    return text_config(profile, loss=config.loss, seed=config.seed, **tail) == config
+    return varies_loss_and_seed(config, partial(text_config, profile))
 
 
 def text_stamp(profile: str) -> str:
     """The profile's name with a hash of its settings for sentences."""
-    text = json.dumps(text_config(profile).canonical(), sort_keys=True)
-    return f"{profile}@{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return stamp(profile, text_config(profile).canonical())

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
+from .. import paths
 from ..errors import InputError
-from ..evaluation import RECALL_KS, knn_evaluate, linear_probe, stratified_split
+from ..evaluation import (
+    RECALL_KS,
+    cached_features,
+    knn_evaluate,
+    linear_probe,
+    stratified_split,
+)
 from ..records.store import Metric
-from ..vision import ImageSet, SimCLR
+from ..vision import ImageSet, SimCLR, extract_features
 from ..vision.datasets import LEAST_PER_CLASS
 from .config import VisionConfig
-from .frozen import frozen_features
 
+#: Features of a set larger than this are not kept on disk: ImageNet-32's would take 2.6 GB a run.
+FEATURES_LIMIT = 2**28
 #: The probe on standardised features, see :func:`evaluate`.
 STANDARDISED = "standardised_linear_accuracy"
 #: Of that probe: on 64 features of a small ResNet 3e-3 and 1e-2 end within 0.1 points.
@@ -128,3 +138,26 @@ def evaluate_features(
             found = knn_evaluate(bank, bank_labels, h, true)
             metrics += [Metric(metric, value, name, seed) for metric, value in found.items()]
     return metrics
+
+
+def frozen_features(model: SimCLR, images: ImageSet) -> Tensor:
+    """Features h of a set on the CPU, kept in ``runs/features/`` unless they are very large.
+
+    An evaluation that is cut off, or another one of the same encoder, then finds them.
+    """
+    feature_dim = cast(int, model.encoder.feature_dim)
+    if features_bytes(len(images), feature_dim) == 0:
+        return extract_features(model.encoder, images.images)
+    return cached_features(
+        model.encoder,
+        images.images,
+        images.content_hash(),
+        folder=paths.runs() / "features",
+        extract=extract_features,
+    )
+
+
+def features_bytes(count: int, feature_dim: int) -> int:
+    """Disk that the float32 features of ``count`` images take; 0 if they are not kept."""
+    size = 4 * count * feature_dim
+    return size if size <= FEATURES_LIMIT else 0

@@ -6,7 +6,7 @@ record was made with is written beside its table, see :mod:`.record_lines`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,8 @@ COLUMNS = (
 )
 #: Those of them that a record's labels give.
 LABELS = ("dataset", "encoder", "loss", "temperature", "seed")
+#: Those that hold text, ``setting`` of a study's table among them.
+TEXT = {"experiment", "key", "dataset", "encoder", "loss", "setting", "metric", "split"}
 #: Significant digits kept: more than any table shows, fewer than machines differ in.
 DIGITS = 7
 
@@ -187,6 +189,8 @@ def write_table(frame: pd.DataFrame, target: Path, lines: Mapping[str, str]) -> 
     Raises:
         RecordError: if the file of lines, as it was, is damaged; the table stays as it is.
     """
+    # Rows that were read back have seeds as decimals where checks without one stand among them.
+    frame = frame.assign(seed=pd.to_numeric(frame["seed"]).astype("Int64"))
     with files.replacing(target) as aside:
         frame.to_csv(aside, index=False, float_format=f"%.{DIGITS}g", lineterminator="\n")
         # Within the block: if the lines cannot be written, the table is not replaced either.
@@ -198,14 +202,14 @@ def load_results(profile: str) -> pd.DataFrame:
     return load_table(paths.results() / f"{profile}.csv")
 
 
-def load_table(path: Path) -> pd.DataFrame:
+def load_table(path: Path, columns: Sequence[str] = COLUMNS) -> pd.DataFrame:
     """Read a table of :func:`write_table`; empty, with the right columns, if there is none."""
     if not path.exists():
-        return pd.DataFrame(columns=list(COLUMNS))
-    text = ("experiment", "key", "dataset", "encoder", "loss", "metric", "split")
-    kinds = dict.fromkeys(text, "str") | {"seed": "Int64", "replicate": "int64"}
-    frame = pd.read_csv(path, dtype=kinds).fillna(dict.fromkeys(text, ""))
-    return frame.astype({"seed": "float64"})  # checks have none
+        return pd.DataFrame(columns=list(columns))
+    kinds = dict.fromkeys(TEXT, "str") | {"seed": "Int64", "replicate": "int64"}
+    frame = pd.read_csv(path, dtype=kinds).fillna(dict.fromkeys(TEXT & set(columns), ""))
+    # Checks have no seed.
+    return frame.astype({"seed": "float64" if frame["seed"].hasnans else "int64"})
 
 
 def load_reported() -> pd.DataFrame:

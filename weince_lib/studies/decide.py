@@ -47,9 +47,8 @@ import pandas as pd
 from ..evaluation import BlockModel, detectable_effect, fit_blocks, paired_image_error
 from ..evaluation.precision import POWER
 from ..runs.vision_metrics import STANDARDISED
-from .gain import seed_table
 from .grid import Study
-from .selection import choose
+from .selection import choose, seed_table
 
 
 @dataclass(frozen=True)
@@ -188,8 +187,8 @@ def decide(
 
     Args:
         table: one row a method and encoder seed, with columns ``method, seed, accuracy`` (in
-            percent), such as :func:`.gain.seed_table` makes. With a column ``setting``, methods of
-            the same setting count as one.
+            percent), such as :func:`.selection.seed_table` makes. With a column ``setting``,
+            methods of the same setting count as one.
         contrasts: the family.
         rule: its numbers.
         seeds: the seeds the study planned; a contrast that lacks one of them is ``not finished``,

@@ -1,6 +1,6 @@
 """Floors and a ceiling for a study's encoders, by the evaluation that the encoders get.
 
-    python -m weince_lib.studies.floors STUDY [--kind KIND ...] [--device DEVICE]
+    weince study floors STUDY [--kind KIND ...] [--device DEVICE]
 
 An accuracy of an encoder means little beside those of other encoders alone. Four numbers stand
 beside it here, from the same images, splits, probes and neighbours:
@@ -19,9 +19,7 @@ table of all is ``paper/results/studies/floors.csv``. The command continues wher
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +29,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from .. import errors, files
 from ..evaluation import mean_within, t_interval
 from ..records import record_lines, store
 from ..records.store import Metric, Record
@@ -39,11 +36,9 @@ from ..runs.config import ConfigError, VisionConfig
 from ..runs.fastest import step_form
 from ..runs.vision import CHECKPOINT, build_model, files_now, labelled_images, load_images
 from ..runs.vision_metrics import check_evaluable, evaluate, evaluate_features
-from ..training import TrainingInterrupted
-from ..training.stopping import sigterm_interrupts
 from ..vision import ImageSet, TrainingSettings, augmentation, to_unit_range, train_supervised
 from . import collect, sweep
-from .grid import Study, study
+from .grid import Study
 
 EXPERIMENT = "floor"
 #: The table's name among those of studies.
@@ -141,40 +136,22 @@ def make(
     Raises:
         StaleRecordError: if the record that is there was made from other images.
     """
-    config = floor.config
-    done = _found(floor)
-    if done is not None:
-        return done
-    path = store.record_path(EXPERIMENT, config)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with files.locked(path.parent / ".lock"):
-        done = _found(floor)
+
+    def found() -> Record | None:
+        done = store.find(EXPERIMENT, floor.config)
         if done is not None:
-            return done
-        started = time.time()
+            store.compare_data(done, files_now(floor.run), floor.run.dataset)
+        return done
+
+    def measure() -> tuple[list[Metric], dict[str, Any]]:
         labelled, test = sets or (labelled_images(floor.run), load_images(floor.run, "test"))
         check_evaluable(labelled, floor.run)
-        metrics, history = _measure(floor, labelled, test, path.parent, device)
-        return store.save(
-            EXPERIMENT,
-            config,
-            metrics,
-            labels=floor.labels,
-            started=started,
-            details={
-                "data": {"labelled": labelled.content_hash(), "test": test.content_hash()}
-                | files_now(floor.run),
-                "history": history,
-            },
-        )
+        folder = store.run_folder(EXPERIMENT, floor.key)
+        metrics, history = _measure(floor, labelled, test, folder, device)
+        data = {"labelled": labelled.content_hash(), "test": test.content_hash()}
+        return metrics, {"data": data | files_now(floor.run), "history": history}
 
-
-def _found(floor: Floor) -> Record | None:
-    """A floor's record, if its images are what the data set's name stands for now."""
-    done = store.find(EXPERIMENT, floor.config)
-    if done is not None:
-        store.compare_data(done, files_now(floor.run), floor.run.dataset)
-    return done
+    return store.once(EXPERIMENT, floor.config, measure, labels=floor.labels, found=found)
 
 
 def pixel_metrics(
@@ -322,33 +299,16 @@ def floor_table(chosen: Study, metrics: Iterable[str], split: str = "test") -> p
     return pd.DataFrame(rows, columns=columns)
 
 
-def main(words: list[str] | None = None) -> int:
-    """The command; errors that say what is wrong are one line, as is a stop."""
-    parser = argparse.ArgumentParser(
-        prog="python -m weince_lib.studies.floors",
-        description="Compute raw pixels, untrained and supervised encoders for a study's tables.",
-    )
-    parser.add_argument("study", help="its name, as in `weince plan`")
-    parser.add_argument("--kind", nargs="+", choices=list(KINDS), default=list(KINDS))
-    parser.add_argument("--device", help="default: CUDA if there is one, else the CPU")
-    given = parser.parse_args(words)
-    try:
-        chosen = study(given.study)
-        with sigterm_interrupts():  # as a scheduler's limit sends it
-            make_all(chosen, given.kind, given.device)
-        table = floor_table(chosen, ["standardised_linear_accuracy", "recall_at_1", "knn_accuracy"])
-        for metric, own in table.groupby("metric", sort=False):
-            sys.stdout.write(f"{metric}\n")
-            for row in own.itertuples():
-                sys.stdout.write(f"  {row.floor:20} {row.value:6.2f}\n")
-    except errors.SHOWN as error:
-        sys.stderr.write(f"Error: {errors.one_line(error)}\n")
-        return 1
-    except (TrainingInterrupted, KeyboardInterrupt) as stopped:
-        sys.stderr.write(f"{str(stopped) or 'stopped; run again to continue'}\n")
-        return sweep.STOPPED
-    return 0
+def shown(chosen: Study) -> str:
+    """A study's floors on three measures as text, one line each."""
+    table = floor_table(chosen, ["standardised_linear_accuracy", "recall_at_1", "knn_accuracy"])
+    found = ""
+    for metric, own in table.groupby("metric", sort=False):
+        found += f"{metric}\n"
+        for row in own.itertuples():
+            found += f"  {row.floor:20} {row.value:6.2f}\n"
+    return found
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(sweep.main(["floors", *sys.argv[1:]]))

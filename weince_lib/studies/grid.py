@@ -61,6 +61,7 @@ def paper_study(dataset: str, encoder: str) -> Study:
         settings={"dataset": dataset, "encoder": encoder},
         methods={"infonce": (INFONCE,), "weince": (WEINCE,), "weince-tuned": PAPER_GRID},
         compare=(("weince-tuned", "infonce"), ("weince", "infonce")),
+        titles=grid_gain.TITLES,
         cores=8,
         gpus=1,
     )
@@ -118,6 +119,31 @@ def _cpu_fashion() -> Study:
             ("weince-release", "infonce"),
             ("weince-calibrated", "infonce"),
         ),
+        titles=grid_gain.TITLES
+        | {
+            "infonce-low": "InfoNCE, lower τ",
+            "weince-low": "WEINCE, lower τ",
+            "weince-best": "WEINCE, settings and τ on validation",
+        },
+    )
+
+
+def _gpu_cifar() -> Study:
+    """The profile for one GPU as a study: ResNet-18 on CIFAR-10 (JPEG), eight runs.
+
+    One command makes the two runs of a seed, see :mod:`weince_lib.experiments.gpu_study`.
+    """
+    return Study(
+        name="gpu-cifar",
+        question=(
+            "Does WEINCE improve on InfoNCE with ResNet-18 on CIFAR-10 (JPEG), 100 epochs in "
+            "bfloat16? It cannot speak of other temperatures."
+        ),
+        profile="gpu",
+        methods={"infonce": (INFONCE,), "weince": (WEINCE,)},
+        compare=(("weince", "infonce"),),
+        cores=16,
+        gpus=1,
     )
 
 
@@ -138,12 +164,21 @@ STUDIES: dict[str, Study] = {
     for s in (
         _quick_digits(),
         _cpu_fashion(),
-        *grid_gain.STUDIES,
         *grid_cifar.STUDIES,
+        *grid_gain.STUDIES,
+        _gpu_cifar(),
         *(paper_study(d, e) for d, encoders in PAPER_ENCODERS.items() for e in encoders),
         *grid_text.STUDIES,
     )
 }
+
+
+def method_title(method: str) -> str:
+    """A method's name for readers, where its study is not known: in the first that has it."""
+    for known in STUDIES.values():
+        if method in known.methods:
+            return known.title(method)
+    return method
 
 
 def study(name: str) -> Study:

@@ -21,7 +21,6 @@ Fixed before the first run (``paper/registered.toml`` holds their hashes):
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -29,8 +28,8 @@ import pandas as pd
 from .. import paths
 from ..runs.config import ConfigError
 from ..vision.datasets import cifar10_jpeg
-from .grid_gain import ANCHORS, EXTRAS, PARTS
-from .study_types import Setting, Study
+from .grid_gain import ANCHORS, EXTRAS, PARTS, TITLES
+from .study_types import Setting, Study, single
 
 #: Grid of both losses in the screening. Both ends lie beyond the best temperature of trial runs.
 TEMPERATURES = (0.05, 0.07, 0.1, 0.2, 0.5)
@@ -62,10 +61,6 @@ BESIDE = {
 }
 
 
-def _single(settings: Mapping[str, Setting]) -> dict[str, tuple[Setting, ...]]:
-    return {name: (setting,) for name, setting in settings.items()}
-
-
 SCREENING = Study(
     name="cpu-cifar",
     question=(
@@ -73,10 +68,11 @@ SCREENING = Study(
         "stand out on validation? Three seeds; it decides nothing by itself."
     ),
     profile="cpu",
+    titles=TITLES,
     settings=RECIPE,
     seeds=SCREENING_SEEDS,
     methods={
-        **_single(INFONCE | WEINCE | STEEPNESS | BESIDE),
+        **single(INFONCE, WEINCE, STEEPNESS, BESIDE),
         "infonce-tuned": tuple(INFONCE.values()),
         "weince-tuned": tuple(WEINCE.values()),
         # The paper's protocol: WEINCE has three steepnesses to choose from, InfoNCE none.
@@ -151,6 +147,8 @@ DECISION = Study(
         "encoders or of other data sets."
     ),
     profile="cpu",
+    data="CIFAR-10",
+    titles=TITLES,
     settings=RECIPE,
     seeds=DECISION_SEEDS,
     methods={
@@ -178,6 +176,8 @@ LONG = Study(
         "Do the decision's answers on CIFAR-10 (JPEG) change when training is four times as long?"
     ),
     profile="cpu",
+    data="CIFAR-10, long",
+    titles=TITLES,
     settings=RECIPE | {"epochs": 4 * RECIPE["epochs"]},
     seeds=LONG_SEEDS,
     methods={

@@ -11,7 +11,7 @@ import dataclasses
 
 from ..losses import RELEASED, AblationSettings, TailSettings, preset
 from ..losses.evidence import TailIndex
-from .study_types import Setting, Study
+from .study_types import Setting, Study, single
 
 #: Temperatures InfoNCE is given a choice of where the baseline is to be a strong one.
 TEMPERATURES = (0.07, 0.1, 0.2, 0.3, 0.5, 1.0)
@@ -75,21 +75,40 @@ ANCHORS: dict[str, Setting] = {
     "weince-mean": _ablation(AblationSettings(assignment="mean")),
 }
 
+#: What readers call methods whose name does not say it; other studies of images share them.
+TITLES = {
+    "infonce-tuned": "InfoNCE, τ on validation",
+    "weince-tuned": "WEINCE, settings on validation",
+    "weince-release": "WEINCE, β = 1",
+    "weince-calibrated": "WEINCE, likelihood gate, Hill's β",
+    "calibrated-0.2": "WEINCE, likelihood gate, Hill's β, τ = 0.2",
+    "line-likelihood": "WEINCE, likelihood gate, line's β",
+    "unit-likelihood": "WEINCE, likelihood gate, β = 1",
+    "weince-shuffled": "WEINCE, λ of other anchors",
+    "weince-mean": "WEINCE, mean λ for all",
+    "weince-steepness": "WEINCE, κ_ρ on validation",
+    "weince-kappa5": "WEINCE, κ_ρ = 5",
+    "weince-kappa20": "WEINCE, κ_ρ = 20",
+    "released": "release's whole objective",
+    "infonce+both": "InfoNCE + both further losses",
+    "infonce-0.2+both": "InfoNCE, τ = 0.2, + both",
+    "infonce+softmax50": "InfoNCE + softmax over 50",
+    "infonce+weibit50": "InfoNCE + Weibit over 50",
+    "weince+both": "WEINCE + both further losses",
+    "weibit-hill": "pure endpoint link, Hill's β",
+}
+
 QUESTION = (
     "Where does the gain come from: the endpoint coordinate, the anchors it is given to, a sharper "
     "softmax, or the release's two further losses?"
 )
 
 
-def _methods(groups: list[dict[str, Setting]]) -> dict[str, tuple[Setting, ...]]:
-    return {name: (setting,) for group in groups for name, setting in group.items()}
-
-
 def _gain(
     name: str, question: str, profile: str, groups: list[dict[str, Setting]], **more: object
 ) -> Study:
     """A study in which each setting is a method, compared with InfoNCE at tau = 0.5 and tuned."""
-    methods = _methods(groups)
+    methods = single(*groups)
     temperatures = tuple(methods[n][0] for n in INFONCE_AT if n in methods)
     compare = [(n, "infonce-0.5") for n in methods if n != "infonce-0.5"]
     compare += [(n, "infonce-tuned") for n in methods if n not in INFONCE_AT | SHARPER]
@@ -113,6 +132,7 @@ def _gain(
         profile=profile,
         methods=methods | chosen,
         compare=tuple(compare),
+        titles=TITLES,
         **more,  # type: ignore[arg-type]
     )
 
@@ -145,6 +165,7 @@ def _cpu_gain_fashion() -> Study:
         "speak of a hundred classes, deep encoders or long training.",
         "cpu",
         [INFONCE_AT, SHARPER, BLEND_AT, EXTRAS, WEIBIT, PARTS, ANCHORS, STEEPNESS],
+        data="Fashion-MNIST",
     )
 
 
@@ -166,6 +187,7 @@ def _cpu_gain_pairs() -> Study:
         f"{QUESTION} With a hundred classes of digit pairs (8x16 pixels) and a small ResNet.",
         "cpu",
         [{name: every[name] for name in names}],
+        data="digit pairs",
         # Said in full: the profile's are chosen for Fashion-MNIST.
         settings={
             "dataset": "digit-pairs",

@@ -15,6 +15,14 @@ TEXT_TEMPERATURES = (TEXT_TAU, 0.02, 0.03, 0.07, 0.1)
 #: The second temperature at which WEINCE and InfoNCE are compared. The correction sharpens the top
 #: of the scores as a lower temperature does, so that it may want a higher one.
 TEXT_OTHER_TAU = 0.07
+TITLES = {
+    "infonce-tuned": "InfoNCE, τ on validation",
+    "infonce-other": "InfoNCE, another τ",
+    "weince-tuned": "WEINCE, settings on validation",
+    "weince-other": "WEINCE, another τ",
+    "weince-release": "WEINCE, β = 1",
+    "weince-calibrated": "WEINCE, likelihood gate, Hill's β",
+}
 
 
 def _text_study(name: str, question: str, profile: str, *, gpus: int) -> TextStudy:
@@ -51,6 +59,7 @@ def _text_study(name: str, question: str, profile: str, *, gpus: int) -> TextStu
             ("infonce-tuned", "infonce"),
             ("weince-tuned", "infonce-tuned"),
         ),
+        titles=TITLES,
         seeds=TEXT_SEEDS,
         cores=8 if gpus else 1,
         gpus=gpus,

@@ -8,7 +8,7 @@ the difference of two methods is taken within encoder seeds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,9 @@ from ..evaluation import (
 from . import collect, sweep
 from .floors import floor_table
 from .grid import Study
+
+#: Columns of :func:`seed_table`.
+SEED_COLUMNS = ("method", "setting", "seed", "accuracy", "negative_entropy", "mean_lambda")
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,41 @@ def compare(a: Chosen, b: Chosen) -> PairedDifference | None:
     if not a.by_seed.keys() & b.by_seed.keys():
         return None
     return paired_difference(a.by_seed, b.by_seed)
+
+
+def seed_table(
+    study: Study, frame: pd.DataFrame, metric: str, chosen: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """One row a method and encoder seed.
+
+    Args:
+        study: gives the methods.
+        frame: its rows, see :func:`study_frame`.
+        metric: whose test value is ``accuracy``, in percent.
+        chosen: setting of methods that have several to choose from; without one such a method is
+            left out.
+
+    Returns:
+        :data:`SEED_COLUMNS`; ``negative_entropy`` and ``mean_lambda`` are NaN for runs that lack
+        them. Empty for a frame without such rows.
+    """
+    rows: list[dict[str, Any]] = []
+    wanted = [(metric, "test"), ("negative_entropy", "train"), ("mean_lambda", "train")]
+    keys = ["setting", "seed", "metric", "split"]
+    means = frame.groupby(keys, as_index=False)["value"].mean()
+    value: dict[tuple[Any, ...], float] = {
+        tuple(index): float(v)
+        for *index, v in means[[*keys, "value"]].itertuples(index=False, name=None)
+    }
+    for method, settings in study.methods.items():
+        label = settings[0].label if len(settings) == 1 else (chosen or {}).get(method)
+        if label is None:
+            continue
+        for seed in study.seeds:
+            own = [value.get((label, seed, *which), math.nan) for which in wanted]
+            if not math.isnan(own[0]):
+                rows.append(dict(zip(SEED_COLUMNS, (method, label, seed, *own), strict=True)))
+    return pd.DataFrame(rows, columns=list(SEED_COLUMNS))
 
 
 def method_table(study: Study, frame: pd.DataFrame, metrics: Iterable[str]) -> pd.DataFrame:

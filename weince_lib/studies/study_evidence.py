@@ -13,12 +13,10 @@ from ..records.store import Record
 from ..runs import allocation, link, tail
 from ..runs.allocation import AllocationConfig, run_allocation
 from ..runs.config import VisionConfig, parse
-from ..runs.encoders import found_on_this
 from ..runs.link import LinkConfig, run_link
 from ..runs.on_encoder import OnEncoder
-from ..runs.tail import TailConfig, run_tail, score_bank
+from ..runs.tail import TailConfig, run_tail
 from ..runs.vision import EXPERIMENT as TRAINED
-from ..runs.vision import check_current
 from .study_types import Run
 
 #: What records of these measurements are filed under.
@@ -49,22 +47,21 @@ def measure_run(run: VisionConfig, *, profile: str) -> list[Record]:
     """
     tails, links, gradients = evidence_configs(run)
     return [
-        _tail(tails, profile),
+        run_tail(tails, profile=profile),
         run_link(links, profile=profile),
         run_allocation(gradients, profile=profile),
     ]
 
 
-def _tail(config: TailConfig, profile: str) -> Record:
-    # Looked for here too, as a bank takes a while to score.
-    done = found_on_this(tail.EXPERIMENT, config.canonical(), config.encoder_run)
-    if done is not None:
-        return check_current(done, config.encoder_run)
-    return run_tail(config, score_bank(config), profile=profile)
-
-
-def study_evidence(runs: list[Run], *, profile: str) -> tuple[list[Record], list[Run]]:
+def study_evidence(
+    runs: list[Run], *, profile: str, device: str | None = None
+) -> tuple[list[Record], list[Run]]:
     """Measure the finished runs among some of a study.
+
+    Args:
+        runs: see :func:`.sweep.evidence_runs`.
+        profile: of the study.
+        device: of sentence encoders; images are scored on the CPU.
 
     Returns:
         The records, those that were there among them, and the runs that are not finished.

@@ -83,6 +83,11 @@ class Setting:
         return vision_config(profile, **(dict(settings) | self.values(seed)))
 
 
+def single(*groups: Mapping[str, Setting]) -> dict[str, tuple[Setting, ...]]:
+    """Methods of one setting each, by name."""
+    return {name: (setting,) for group in groups for name, setting in group.items()}
+
+
 def ablation_label(chosen: AblationSettings) -> str:
     """An objective in words, such as ``"blend beta=line gate=paper lambda=shuffled"``."""
     words: list[str] = [chosen.link]
@@ -104,6 +109,15 @@ def ablation_label(chosen: AblationSettings) -> str:
         if weight:
             words.append(f"+ {weight:g} {name} top-{chosen.hardest}")
     return " ".join(words)
+
+
+def method_title(method: str) -> str:
+    """A name for readers: ``"weince-0.2"`` is WEINCE at a temperature of 0.2."""
+    kind, _, number = method.partition("-")
+    name = {"infonce": "InfoNCE", "weince": "WEINCE"}.get(kind)
+    if name and number:
+        return f"{name}, τ = {number}"
+    return name or (f"pure endpoint link, β = {number}" if kind == "weibit" else method)
 
 
 @dataclass(frozen=True)
@@ -140,6 +154,10 @@ class Study:
         by_rule: methods whose settings a rule chooses from other runs, with the rule in words;
             such a method has no settings as long as the rule has not chosen.
         added: methods that were added after the study's first run; tables say so.
+        data: words for its data set, under which findings show what it decides; a study without
+            them is not among the findings.
+        titles: what readers call its methods, where :func:`method_title` does not know it. Words
+            for readers are no part of :meth:`definition`.
     """
 
     name: str
@@ -153,6 +171,8 @@ class Study:
     gpus: int = 0
     by_rule: Mapping[str, str] = field(default_factory=dict)
     added: tuple[str, ...] = ()
+    data: str = ""
+    titles: Mapping[str, str] = field(default_factory=dict)
     #: What its records are filed under.
     experiment: ClassVar[str] = EXPERIMENT
 
@@ -184,6 +204,10 @@ class Study:
             "compare": [list(pair) for pair in compared],
         }
         return json.dumps(content, sort_keys=True, separators=(",", ":"))
+
+    def title(self, method: str) -> str:
+        """A method's name for readers."""
+        return self.titles.get(method) or method_title(method)
 
     def all_settings(self) -> list[Setting]:
         """Every setting once, by label; those of the first method first."""

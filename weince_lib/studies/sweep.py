@@ -6,14 +6,16 @@
     python -m weince_lib.studies.sweep work STUDY [STUDY ...] [--hours H] [--evidence]
     python -m weince_lib.studies.sweep register STUDY
     python -m weince_lib.studies.sweep choose cpu-cifar
+    python -m weince_lib.studies.sweep floors STUDY [--kind KIND ...] [--device DEVICE]
 
-The pipeline (``sweep.smk``) calls the first for every run and the second when all are there. A run
-that exists is found, not repeated; one that was cut off continues from its checkpoint. The third
-measures the tails of a study's finished encoders (of sentence encoders along their training);
-``collect`` then adds what it found to the table. ``work`` makes the runs of studies one after the
-other and keeps their tables up to date; several workers share the runs. ``register`` fixes a
-study's definition before its first run. ``choose`` writes which temperatures the screening's
-validation chooses.
+``weince study`` is the same command. The pipeline (``sweep.smk``) calls the first for every run
+and the second when all are there. A run that exists is found, not repeated; one that was cut off
+continues from its checkpoint. The third measures the tails of a study's finished encoders (of
+sentence encoders along their training); ``collect`` then adds what it found to the table. ``work``
+makes the runs of studies one after the other and keeps their tables up to date; several workers
+share the runs. ``register`` fixes a study's definition before its first run. ``choose`` writes
+which temperatures the screening's validation chooses. ``floors`` puts raw pixels, untrained and
+supervised encoders beside a study's, see :mod:`.floors`.
 """
 
 from __future__ import annotations
@@ -22,9 +24,11 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pandas as pd
 from filelock import FileLock, Timeout
@@ -55,8 +59,8 @@ class State:
 
     Attributes:
         run: the run.
-        stage: ``"done"``, ``"failed"`` at its last try, ``"begun"`` if it has a checkpoint to
-            continue from, or ``"to do"``.
+        stage: ``"done"`` if its record is here or its rows are in the study's table, ``"failed"``
+            at its last try, ``"begun"`` if it has a checkpoint to continue from, or ``"to do"``.
         reason: of a failure, in one line.
     """
 
@@ -155,15 +159,13 @@ def work(names: Sequence[str], hours: float = math.inf, *, evidence: bool = Fals
         registered.check(chosen)
         measured = {run.key for run in evidence_runs(chosen)} if evidence else set()
         collected = set(load_study(name)["key"])
+        folder(name).mkdir(parents=True, exist_ok=True)
         for run in chosen.runs():
             if time.monotonic() > end:
                 return failed
-            if run.key in collected:
+            if _state(chosen, run, collected).stage == "done":
                 continue
             held = FileLock(folder(name) / f"{run.key}.worker")
-            folder(name).mkdir(parents=True, exist_ok=True)
-            if _state(chosen, run).stage == "done":
-                continue
             try:
                 with held.acquire(blocking=False):
                     try:
@@ -175,7 +177,7 @@ def work(names: Sequence[str], hours: float = math.inf, *, evidence: bool = Fals
                         sys.stderr.write(f"{run.setting}, seed {run.seed}: {one_line(error)}\n")
             except Timeout:  # another worker has it
                 continue
-            if _state(chosen, run).stage == "done":
+            if _state(chosen, run, collected).stage == "done":
                 with files.locked(folder(name) / "table.lock"):
                     collect_study(chosen, partial=True)
     return failed
@@ -199,12 +201,14 @@ def choose() -> Path:
 
 def states(chosen: Study) -> list[State]:
     """Every run of a study with what has become of it, from the files that are there."""
-    return [_state(chosen, run) for run in chosen.runs()]
+    collected = set(load_study(chosen.name)["key"])
+    return [_state(chosen, run, collected) for run in chosen.runs()]
 
 
-def _state(chosen: Study, run: Run) -> State:
+def _state(chosen: Study, run: Run, collected: Collection[str]) -> State:
+    """What has become of a run; ``collected`` are the keys in the study's table."""
     name, home = chosen.name, store.run_folder(chosen.experiment, run.key)
-    if (home / "record.json").exists():
+    if run.key in collected or (home / "record.json").exists():
         return State(run, "done")
     if failure(name, run.key).exists():
         return State(run, "failed", failure(name, run.key).read_text(encoding="utf-8").strip())
@@ -219,7 +223,7 @@ def rows(record: Record, setting: str) -> list[dict[str, object]]:
     return [*found, found[0] | spent | nothing] if found else []
 
 
-def collect_study(chosen: Study, *, partial: bool = False) -> tuple[Path, list[State]]:
+def collect_study(chosen: Study, *, partial: bool = False) -> tuple[Path, list[Run]]:
     """Write a study's table from its records, and their lines beside it.
 
     Rows, and lines, of runs that the study still has are kept if their records lie elsewhere, such
@@ -239,28 +243,29 @@ def collect_study(chosen: Study, *, partial: bool = False) -> tuple[Path, list[S
     """
     lines: dict[str, str] = {}
     found: list[dict[str, object]] = []
-    missing: list[State] = []
+    missing: list[Run] = []
     before = load_study(chosen.name)
     kept: list[pd.DataFrame] = []
-    for state in states(chosen):
-        old = before[before["key"] == state.run.key]
-        if state.stage == "done":
-            record = store.read(store.run_folder(chosen.experiment, state.run.key) / "record.json")
-            found += rows(record, state.run.setting)
+    runs = chosen.runs()
+    for run in runs:
+        old = before[before["key"] == run.key]
+        path = store.run_folder(chosen.experiment, run.key) / "record.json"
+        if path.exists():
+            record = store.read(path)
+            found += rows(record, run.setting)
             lines[record.key] = record_lines.record_line(record)
         elif len(old):
             kept.append(old)
         else:
-            missing.append(state)
+            missing.append(run)
     extra, more, others = _evidence(chosen, before)
     found += extra
     lines |= more
     kept += others
-    total = len(chosen.runs())
-    if missing and (not partial or len(missing) == total):
-        first = missing[0].run
+    if missing and (not partial or len(missing) == len(runs)):
+        first = missing[0]
         raise FileNotFoundError(
-            f"study {chosen.name}: {len(missing)} of {total} runs are missing, the first is "
+            f"study {chosen.name}: {len(missing)} of {len(runs)} runs are missing, the first is "
             f"{first.setting}, seed {first.seed}; see `weince plan {chosen.name}`"
         )
     frame = pd.concat([pd.DataFrame(found, columns=list(COLUMNS)), *kept])
@@ -313,99 +318,104 @@ def measure_study(name: str, seeds: Sequence[int] = (), device: str | None = Non
     """
     chosen = study(name)
     runs = evidence_runs(chosen, seeds)
-    if chosen.experiment == "text":
-        from ..training.processes import own_device
-        from .text_evidence import study_evidence as measure_text
+    return _evidence_of(chosen).study_evidence(runs, profile=chosen.profile, device=device)[1]
 
-        return measure_text(runs, profile=chosen.profile, device=own_device(device))[1]
-    return study_evidence.study_evidence(runs, profile=chosen.profile)[1]
+
+def _evidence_of(chosen: Study) -> ModuleType:
+    """The module that measures the encoders of a study's kind."""
+    if chosen.experiment == "text":
+        from . import text_evidence  # its packages are needed by these studies only
+
+        return text_evidence
+    return study_evidence
 
 
 def _evidence(
     chosen: Study, before: pd.DataFrame
 ) -> tuple[list[dict[str, object]], dict[str, str], list[pd.DataFrame]]:
     """The tail evidence of a study's encoders: rows and lines of records here, rows kept."""
-    if chosen.experiment == "text":
-        from . import text_evidence
-
-        names: tuple[str, ...] = (text_evidence.EXPERIMENT,)
-        records = text_evidence.evidence_of({run.key: run.setting for run in chosen.runs()})
-    else:
-        names = study_evidence.EXPERIMENTS
-        records = study_evidence.evidence_of(evidence_runs(chosen))
+    module = _evidence_of(chosen)
     found: list[dict[str, object]] = []
     lines: dict[str, str] = {}
-    for record, setting in records:
+    for record, setting in module.evidence_of(evidence_runs(chosen)):
         found += [row | {"setting": setting} for row in collect.rows(record)]
         lines[record.key] = record_lines.record_line(record)
-    old = before[before["experiment"].isin(names) & ~before["key"].isin(lines)]
+    old = before[before["experiment"].isin(module.EXPERIMENTS) & ~before["key"].isin(lines)]
     return found, lines, [old] if len(old) else []
 
 
 def load_study(name: str) -> pd.DataFrame:
     """Read a study's table; empty, with the right columns, if there is none yet."""
-    path = table_path(name)
-    if not path.exists():
-        return pd.DataFrame(columns=list(COLUMNS))
-    text = ("experiment", "key", "dataset", "encoder", "loss", "setting", "metric", "split")
-    kinds = dict.fromkeys(text, "str") | {"seed": "int64", "replicate": "int64"}
-    return pd.read_csv(path, dtype=kinds).fillna(dict.fromkeys(text, ""))
+    return collect.load_table(table_path(name), COLUMNS)
 
 
-def main(words: list[str] | None = None) -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """The pipeline's way in; errors that say what is wrong are one line, as is a stop.
 
     Returns:
         0 when done, 1 for an error, 75 (try again) after Ctrl-C or SIGTERM.
     """
-    parser = argparse.ArgumentParser(prog="python -m weince_lib.studies.sweep")
-    commands = parser.add_subparsers(dest="command", required=True)
-    helps = {
-        "run": "make one run of a study",
-        "collect": "write a study's table",
-        "evidence": "measure the tails of a study's encoders",
-        "work": "make the missing runs of studies one after the other",
-        "register": "fix a study's definition before its first run",
-        "choose": "write which temperatures the screening's validation chooses",
-    }
-    for name, text in helps.items():
-        command = commands.add_parser(name, help=text, description=text)
-        many = "+" if name == "work" else None
-        command.add_argument("study", nargs=many, help="its name, as in `weince plan`")
-        if name == "work":
-            command.add_argument("--hours", type=float, default=math.inf, help="begin none after")
-            command.add_argument("--evidence", action="store_true", help="measure tails too")
-        elif name == "run":
-            command.add_argument("key", help="of the run")
-        elif name == "collect":
-            command.add_argument("--partial", action="store_true", help="although runs are missing")
-        elif name == "evidence":
-            command.add_argument("--seed", type=int, nargs="+", default=(), help="only these")
-            command.add_argument("--device", help="default: CUDA if there is one, else the CPU")
-    given = parser.parse_args(words)
+    given = _parser().parse_args(words)
     try:
         with sigterm_interrupts():  # as a scheduler's limit sends it
-            if given.command == "run":
-                run_one(given.study, given.key)
-            elif given.command == "collect":
-                collect_study(study(given.study), partial=given.partial)
-            elif given.command == "work":
-                return min(1, work(given.study, given.hours, evidence=given.evidence))
-            elif given.command == "register":
-                registered.register(study(given.study))
-            elif given.command == "choose":
-                if given.study != grid_cifar.SCREENING.name:
-                    raise ConfigError(f"study {given.study} chooses nothing; cpu-cifar does")
-                sys.stdout.write(f"{choose()}\n")
-            else:
-                for run in measure_study(given.study, given.seed, given.device):
-                    sys.stderr.write(f"not finished, left out: {run.setting}, seed {run.seed}\n")
+            return _carry_out(given)
     except SHOWN as error:
         sys.stderr.write(f"Error: {one_line(error)}\n")
         return 1
     except KeyboardInterrupt as stopped:
         sys.stderr.write(f"{str(stopped) or 'stopped; run again to continue'}\n")
         return STOPPED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="weince study")
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    def command(name: str, text: str, *, studies: str | None = None) -> Any:
+        made = commands.add_parser(name, help=text, description=text)
+        made.add_argument("study", nargs=studies, help="its name, as in `weince plan`")
+        return made.add_argument
+
+    command("run", "make one run of a study")("key", help="of the run")
+    add = command("collect", "write a study's table")
+    add("--partial", action="store_true", help="although runs are missing")
+    add = command("evidence", "measure the tails of a study's encoders")
+    add("--seed", type=int, nargs="+", default=(), help="only these")
+    add("--device", help="default: CUDA if there is one, else the CPU")
+    add = command("work", "make the missing runs of studies one after the other", studies="+")
+    add("--hours", type=float, default=math.inf, help="begin none after")
+    add("--evidence", action="store_true", help="measure tails too")
+    command("register", "fix a study's definition before its first run")
+    command("choose", "write which temperatures the screening's validation chooses")
+    add = command("floors", "put raw pixels, untrained and supervised encoders into the tables")
+    add("--kind", nargs="+", help="only these: pixels, pixels-centred, untrained, supervised")
+    add("--device", help="default: CUDA if there is one, else the CPU")
+    return parser
+
+
+def _carry_out(given: argparse.Namespace) -> int:
+    """Do what the command line asks for; returns the exit status."""
+    if given.command == "work":
+        return min(1, work(given.study, given.hours, evidence=given.evidence))
+    if given.command == "run":
+        run_one(given.study, given.key)
+    elif given.command == "collect":
+        collect_study(study(given.study), partial=given.partial)
+    elif given.command == "register":
+        registered.register(study(given.study))
+    elif given.command == "choose":
+        if given.study != grid_cifar.SCREENING.name:
+            raise ConfigError(f"study {given.study} chooses nothing; cpu-cifar does")
+        sys.stdout.write(f"{choose()}\n")
+    elif given.command == "floors":
+        from . import floors  # which uses this module
+
+        chosen = study(given.study)
+        floors.make_all(chosen, given.kind or tuple(floors.KINDS), given.device)
+        sys.stdout.write(floors.shown(chosen))
+    else:
+        for run in measure_study(given.study, given.seed, given.device):
+            sys.stderr.write(f"not finished, left out: {run.setting}, seed {run.seed}\n")
     return 0
 
 

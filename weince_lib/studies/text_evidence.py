@@ -7,7 +7,7 @@ sentence encoder, at the start, in the middle and at the end of training.
 from __future__ import annotations
 
 import math
-import time
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -15,19 +15,22 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..diagnostics.link_selection import select_link
-from ..evaluation import Interval
-from ..evt import fit_gpd, fit_known_endpoint
 from ..losses import PRESETS
 from ..records import store
 from ..records.store import Metric, Record
 from ..runs.config import Positive
-from ..runs.text import build_text_model, load_text, models_along_text, text_labels
+from ..runs.tail import tail_shapes
+from ..runs.text import TextData, build_text_model, load_text, models_along_text, text_labels
 from ..runs.text_config import TextConfig, text_config
 from ..runs.text_data import check_current_text
 from ..text.banks import DropoutBank, dropout_bank
+from ..text.simcse import SimCSE
+from ..vision.processes import own_device
 from .study_types import Run
 
 EXPERIMENT = "text-evidence"
+#: What records of these measurements are filed under.
+EXPERIMENTS = (EXPERIMENT,)
 #: Share of training done at each stage.
 STAGES = {"start": 0.0, "middle": 0.5, "end": 1.0}
 #: Thresholds of the peaks; 0.99 is the paper's.
@@ -90,44 +93,35 @@ def run_text_evidence(
     Raises:
         FileNotFoundError: if weights are needed and the run has not been finished.
     """
-    configs = [TextEvidenceConfig(run=run, stage=s, **settings) for s in stages]  # type: ignore[arg-type]
-    found = [store.find(EXPERIMENT, config.canonical()) for config in configs]
-    if all(found):
-        return [check_current_text(record, run) for record in found if record]
-    data = load_text(run)
-    if trained := store.find("text", run.canonical()):
-        check_current_text(trained, run)
-    if set(stages) == {"start"}:
-        models = {"start": build_text_model(run, data).to(device)}
-    else:
-        models = models_along_text(run, data, device)
-    records = []
-    for config in configs:
-        started = time.time()
-        bank = dropout_bank(
-            models[config.stage],
-            data.corpus,
-            batches=config.batches,
-            batch_size=config.batch_size,
-            seed=config.seed,
-        )
-        metrics, details = measure_evidence(bank, seed=config.seed)
-        records.append(
-            store.save(
-                EXPERIMENT,
-                config.canonical(),
-                [Metric("stage", STAGES[config.stage]), *metrics],
-                labels=text_labels(run, profile),
-                started=started,
-                details=details
-                | {
-                    "stage": config.stage,
-                    "weights": data.weights,
-                    "data": {"corpus": data.corpus_hash},
-                },
-            )
-        )
-    return records
+
+    @lru_cache(maxsize=1)
+    def prepared() -> tuple[TextData, dict[str, SimCSE]]:
+        """Sentences and models, once for all stages that are missing."""
+        data = load_text(run)
+        if trained := store.find("text", run.canonical()):
+            check_current_text(trained, run)
+        if set(stages) == {"start"}:
+            return data, {"start": build_text_model(run, data).to(device)}
+        return data, models_along_text(run, data, device)
+
+    def of_stage(config: TextEvidenceConfig) -> Record:
+        def found() -> Record | None:
+            done = store.find(EXPERIMENT, config.canonical())
+            return check_current_text(done, run) if done else None
+
+        def measure() -> tuple[list[Metric], dict[str, Any]]:
+            data, models = prepared()
+            size = {"batches": config.batches, "batch_size": config.batch_size}
+            bank = dropout_bank(models[config.stage], data.corpus, **size, seed=config.seed)
+            metrics, details = measure_evidence(bank, seed=config.seed)
+            own = {"stage": config.stage, "weights": data.weights}
+            hashes = {"data": {"corpus": data.corpus_hash}}
+            return [Metric("stage", STAGES[config.stage]), *metrics], details | own | hashes
+
+        labels = text_labels(run, profile)
+        return store.once(EXPERIMENT, config.canonical(), measure, labels=labels, found=found)
+
+    return [of_stage(TextEvidenceConfig(run=run, stage=s, **settings)) for s in stages]  # type: ignore[arg-type]
 
 
 def measure_evidence(bank: DropoutBank, *, seed: int = 0) -> tuple[list[Metric], dict[str, Any]]:
@@ -141,21 +135,9 @@ def measure_evidence(bank: DropoutBank, *, seed: int = 0) -> tuple[list[Metric],
     notes: dict[str, Any] = {}
     for quantile in QUANTILES:
         name = f"q{100 * quantile:g}"
-        known = fit_known_endpoint(values, quantile=quantile)
-        metrics.append(
-            Metric(
-                f"known_endpoint_shape_{name}",
-                known.shape,
-                low=known.shape_low,
-                high=known.shape_high,
-            )
-        )
-        fit = fit_gpd(values, quantile=quantile)
+        shapes, known, fit = tail_shapes(values, quantile, f"_{name}")
+        metrics += shapes
         notes[name] = {"regime": fit.regime, "threshold": known.threshold, "note": fit.note}
-        if fit.regime != "unbounded":
-            metrics.append(
-                Metric(f"gpd_shape_{name}", fit.shape, low=fit.shape_low, high=fit.shape_high)
-            )
     for name, settings in PRESETS.items():
         evidence = bank.evidence(settings)
         metrics.append(Metric(f"mean_lambda_{name}", float(evidence.lam.mean())))
@@ -172,7 +154,7 @@ def measure_evidence(bank: DropoutBank, *, seed: int = 0) -> tuple[list[Metric],
         return metrics, {"peaks": notes, "link": str(error), "pairs": int(values.size)}
     metrics += [
         Metric("lambda_hat", selection.h1.value, low=selection.h1.low, high=selection.h1.high),
-        _interval("held_out_gain", selection.gain.interval),
+        Metric.of("held_out_gain", selection.gain.interval),
         Metric("p_t", selection.gain.p_t),
         Metric("temperature_softmax", selection.h0.temperature),
     ]
@@ -182,53 +164,46 @@ def measure_evidence(bank: DropoutBank, *, seed: int = 0) -> tuple[list[Metric],
 
 
 def study_evidence(
-    runs: list[Run], *, profile: str, device: torch.device | str = "cpu", **settings: Any
+    runs: list[Run], *, profile: str, device: str | None = None
 ) -> tuple[list[Record], list[Run]]:
     """Measure the finished runs among some of a study, and the ready-made encoder.
 
     Args:
         runs: see :func:`.sweep.evidence_runs`.
         profile: of the study.
-        device: see :func:`run_text_evidence`.
-        settings: further fields of :class:`TextEvidenceConfig` for the runs.
+        device: see :func:`run_text_evidence`; default a CUDA device if there is one, else the CPU.
 
     Returns:
         The records, those that were there among them, and the runs that are not finished.
     """
+    on = own_device(device)
     records, missing = [], []
     for run in runs:
         assert isinstance(run.config, TextConfig)
         if store.find("text", run.config.canonical()) is None:
             missing.append(run)
             continue
-        records += run_text_evidence(run.config, profile=profile, device=device, **settings)
+        records += run_text_evidence(run.config, profile=profile, device=on)
     public = ready_made()
     records += run_text_evidence(
-        public.run, profile=profile, stages=(public.stage,), device=device, batches=public.batches
+        public.run, profile=profile, stages=(public.stage,), device=on, batches=public.batches
     )
     return records, missing
 
 
-def evidence_of(run_settings: dict[str, str]) -> list[tuple[Record, str]]:
+def evidence_of(runs: list[Run]) -> list[tuple[Record, str]]:
     """Finished evidence records of a study's runs and of ready-made encoders.
-
-    Args:
-        run_settings: label of the setting by key of the run.
 
     Returns:
         Each record with its setting, ``"ready-made"`` for an encoder that was not trained.
     """
+    settings = {run.key: run.setting for run in runs}
     found = []
     for path in sorted((store.paths.runs() / EXPERIMENT).glob("*/record.json")):
         record = store.read(path)
-        run = record.config["run"]
-        setting = run_settings.get(store.content_key("text", run))
+        setting = settings.get(store.content_key("text", record.config["run"]))
         if record.key == store.content_key(EXPERIMENT, ready_made().canonical()):
             setting = "ready-made"
         if setting is not None:
             found.append((record, setting))
     return found
-
-
-def _interval(name: str, interval: Interval) -> Metric:
-    return Metric(name, interval.mean, low=interval.low, high=interval.high)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..evaluation import t_interval
 from .decide import Contrast, decide_study, finding
-from .gain import called
+from .grid import method_title
 from .selection import Chosen, chosen_by_method, compare
 
 #: Which checkpoint to its metric.
@@ -58,18 +58,16 @@ def sts_table(study: Any, frame: pd.DataFrame) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for checkpoint, metric in {"start": START, **CHECKPOINTS}.items():
         for method, chosen in chosen_by_method(study, frame, metric).items():
-            if checkpoint == "start" and rows:
-                continue  # all methods start from the same weights
-            values = np.array(list(chosen.by_seed.values()))
-            row: dict[str, Any] = {"method": method, "checkpoint": checkpoint}
-            row |= {"setting": chosen.setting, "settings": chosen.settings}
+            values = pd.Series(chosen.by_seed)
+            row = {"method": method, "setting": chosen.setting, "settings": chosen.settings}
             if checkpoint == "start":
-                row |= {"method": "before training", "setting": "", "settings": 0}
-            row |= {"dev": chosen.validation.mean, "mean": chosen.test.mean}
-            row |= {"half_width": chosen.test.half_width}
-            row |= {"sd": values.std(ddof=1) if len(values) > 1 else np.nan}
-            row |= {"lowest": values.min(), "highest": values.max(), "seeds": len(values)}
-            rows.append(row)
+                if rows:
+                    continue  # all methods start from the same weights
+                row = {"method": "before training", "setting": "", "settings": 0}
+            row |= {"checkpoint": checkpoint, "dev": chosen.validation.mean}
+            row |= {"mean": chosen.test.mean, "half_width": chosen.test.half_width}
+            row |= {"sd": values.std(), "lowest": values.min(), "highest": values.max()}
+            rows.append(row | {"seeds": len(values)})
     columns = ["method", "checkpoint", "setting", "settings", "dev", "mean", "half_width", "sd"]
     return pd.DataFrame(rows, columns=[*columns, "lowest", "highest", "seeds"])
 
@@ -110,7 +108,8 @@ def distinct(chosen: dict[str, Chosen]) -> dict[str, Chosen]:
 def sentence(row: Mapping[Any, Any]) -> str:
     """A row of :func:`sts_differences` in words: ``WEINCE minus InfoNCE: +0.04 [...], ...``."""
     seeds = f" ({row['seeds']} seeds)" if row["seeds"] else ""
-    return f"{called(row['method'])} minus {called(row['against'])}: {finding(row)}{seeds}"
+    pair = f"{method_title(row['method'])} minus {method_title(row['against'])}"
+    return f"{pair}: {finding(row)}{seeds}"
 
 
 def evidence_rows(*frames: pd.DataFrame) -> pd.DataFrame:
