@@ -30,8 +30,8 @@ from ..runs.config import ConfigError
 from ..studies import sweep
 from ..studies.grid import study
 from ..studies.plan import plan
+from ..training.stopping import sigterm_interrupts
 from ..vision.datasets import cifar10_jpeg
-from ..vision.stopping import sigterm_interrupts
 
 STUDY = "gpu-cifar"
 #: What the command shows of a run.

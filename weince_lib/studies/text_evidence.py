@@ -25,7 +25,7 @@ from ..runs.text_config import TextConfig, text_config
 from ..runs.text_data import check_current_text
 from ..text.banks import DropoutBank, dropout_bank
 from ..text.simcse import SimCSE
-from ..vision.processes import own_device
+from ..training.processes import own_device
 from .study_types import Run
 
 EXPERIMENT = "text-evidence"
