@@ -100,7 +100,7 @@ def test_auto_is_the_same_as_not_given():
 
 
 def test_every_setting_has_a_case_here():
-    assert OTHER.keys() | {"tail", "ablation"} == VisionConfig.model_fields.keys()
+    assert OTHER.keys() | {"tail", "ablation", "options"} == VisionConfig.model_fields.keys()
     assert list(OTHER_TAIL) == TAIL_FIELDS
 
 

@@ -205,7 +205,8 @@ def test_both_losses_have_grids_of_equal_size_and_seeds_are_fresh():
     assert DECISION.methods["infonce-0.5"][0] == SCREENING.methods["infonce-0.5"][0]
 
 
-def test_what_was_chosen_is_what_the_committed_screening_chooses():
+def test_what_was_chosen_is_what_the_committed_screening_chooses(monkeypatch):
+    monkeypatch.delenv("WEINCE_RESULTS")
     path = paths.root() / "paper" / "results" / "studies" / grid_cifar.CHOSEN_FILE
     if not path.exists():
         assert DECISION.methods["infonce-tuned"] == ()
