@@ -134,14 +134,6 @@ def test_constants_are_the_textbooks_in_the_limit(law, constants):
 
 
 @pytest.mark.parametrize("law", LAWS, ids=names)
-def test_the_hazard_scale_matches_the_shape(law):
-    """a_n / (xi b_n) -> 1: xi times the level for Frechet, beta-th of the shortfall for Weibull."""
-    if law.shape != 0.0:
-        a, b = law.constants(1e12)
-        assert a / (law.shape * b) == pytest.approx(1.0, abs=1e-3)
-
-
-@pytest.mark.parametrize("law", LAWS, ids=names)
 def test_exact_law_of_the_maximum_against_a_loop_and_its_quantile(law):
     n = 7
     a, b = law.constants(n)
@@ -234,13 +226,6 @@ def test_oscillating_tail_is_a_law_whose_shape_never_settles():
         ]
         assert max(shapes) > 1.1
         assert min(shapes) < 0.9
-
-
-def test_bounded_laws_are_those_of_their_own_name():
-    y = np.linspace(-0.9, -0.1, 5)
-    assert families.beta(2, 3).survival(y) == pytest.approx(stats.beta(2, 3).sf(1 + y), rel=1e-12)
-    assert families.uniform().survival(y) == pytest.approx(-y, rel=1e-12)
-    assert families.weibull_shortfall(2).survival(y) == pytest.approx(-np.expm1(-(y**2)), rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from weince_lib.evt import (
     nearest_tail_index,
     shape_above,
     sphere_shape,
-    sphere_tail_index,
 )
 
 
@@ -28,7 +27,7 @@ def test_cosine_law_is_the_density_of_the_angle(dimension):
     for angle in (0.3, 1.0, 2.0):
         expected = cap(angle) / cap(math.pi)
         assert law.survival(math.cos(angle) - 1.0) == pytest.approx(expected, rel=1e-8)
-    assert law.shape == sphere_shape(dimension)
+    assert law.shape == sphere_shape(dimension) == pytest.approx(-2 / (dimension - 1))
 
 
 def test_simulated_cosines_follow_it():
@@ -81,7 +80,7 @@ def test_nearest_tail_index_has_its_gamma_law():
 
 
 def test_dimension_is_the_exponent_of_the_chord():
-    assert intrinsic_dimension(sphere_tail_index(8)) == 7.0
+    assert intrinsic_dimension(-1 / sphere_shape(8)) == 7.0
     law = families.sphere_cosine(8)
     chord = np.array([1e-3, 2e-3])
     share = law.survival(-(chord**2) / 2)
@@ -97,7 +96,7 @@ def test_dimension_is_the_exponent_of_the_chord():
         (lambda: nearest_tail_index(np.ones((2, 5)), 3), "all equal; take a longer tail"),
         (lambda: shape_above(families.normal(), 0.9), "normal has no endpoint"),
         (lambda: shape_above(families.uniform(), 1.0), r"quantile must lie in \(0, 1\), got 1.0"),
-        (lambda: families.sphere_cosine(1), "dimension must be at least 2, got 1"),
+        (lambda: sphere_shape(1), "dimension must be at least 2, got 1"),
     ],
 )
 def test_bad_input(call, message):

@@ -54,9 +54,7 @@ import numpy as np
 from scipy import special
 from scipy.optimize import brentq
 
-from ..evt import cluster_interval
-from ..evt.moments import moment_fit
-from ..evt.profile import GPDProfile, ProfilePoint
+from ..evt import GPDProfile, ProfilePoint, cluster_interval, moment_fit
 
 Verdict = Literal["endpoint-like", "Gumbel-like", "undecided"]
 Cap = Literal["at the cap", "below the cap", "beyond the cap or none", "unclear"]
