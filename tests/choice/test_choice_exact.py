@@ -165,10 +165,11 @@ def test_level_is_passed_by_one_candidate_on_average():
 
 def test_tail_weights_are_the_survival_functions_shares():
     counts = np.array([50, 100, 30, 10])
-    weights = tail_weights(translation_model(SCORES, stats.norm(), counts), level=3.0)
-    survival = [stats.norm.sf(3.0 - s) for s in SCORES]
+    normal = translation_model(SCORES, stats.norm(), counts)
+    weights, level = tail_weights(normal), maximum_level(normal)
+    survival = [stats.norm.sf(level - s) for s in SCORES]
     np.testing.assert_allclose(np.exp(weights), survival / (counts @ survival), rtol=1e-12)
-    # Pareto tails are powers: at any level above them the weights are Table 1's link.
-    pareto = tail_weights(scaling_model(SCORES, stats.pareto(2.0), counts), level=math.log(9.0))
+    # Pareto tails are powers: at a level above them the weights are Table 1's link.
+    pareto = tail_weights(scaling_model(SCORES, stats.pareto(2.0), counts))
     expected = SCORES**2 / (counts @ SCORES**2)
     np.testing.assert_allclose(np.exp(pareto), expected, rtol=1e-12)

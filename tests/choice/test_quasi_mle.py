@@ -199,13 +199,12 @@ def test_bias_and_variance_against_every_sample_of_random_sets():
     coordinate = np.array([[0.0, 1.0, 2.5], [0.0, 1.2, 0.0]])
     mask = np.array([[True, True, True], [True, True, False]])
     p = np.array([[0.35, 0.15, 0.5], [0.2, 0.8, 0.0]])
-    weights = np.array([0.6, 0.4])
-    limit = pseudo_true(coordinate, p, weights=2 * weights, mask=mask)
+    limit = pseudo_true(coordinate, p, mask=mask)
     assert abs(limit.score_variance / limit.curvature - 1) > 0.2  # the link is wrong
     bias, variance = [], []
     for n in (20, 40):
         counts = compositions(n, 5)
-        chance = stats.multinomial.pmf(counts, n, (weights[:, None] * p)[mask])
+        chance = stats.multinomial.pmf(counts, n, p[mask] / 2)
         cells = np.zeros((len(counts), 2, 3), dtype=int)
         cells[:, mask] = counts
         fit = fit_counts(coordinate, cells, mask=mask)
@@ -316,7 +315,6 @@ GOOD = np.array([[0.1, 0.5], [0.2, 0.9]])
         (lambda: fit_mean([1, 5], [2.5], 0), "size must be at least 1"),
         (lambda: pseudo_true([0.5, 0.7], [0.5, 0.4]), "sum to 1"),
         (lambda: pseudo_true([0.5, 0.7], [0.0, 1.0]), "pseudo-true slope is inf"),
-        (lambda: pseudo_true([0.5, 0.7], [0.5, 0.5], weights=[0.0]), "weights must be 1"),
         (lambda: link_probabilities([0.5, 0.7], np.nan), "slope must be finite"),
         (lambda: fit_counts([0.5, 0.7], [1, 1]).interval("robust"), "unknown covariance"),
         (lambda: fit_counts([0.5, 0.7], [1, 1]).interval(confidence=1), "confidence must lie"),
