@@ -114,18 +114,6 @@ def test_coverage_over_all_pairs_of_one_set():
     assert naive / 60 < 0.85
 
 
-def test_merging_clusters_keeps_the_answer():
-    rng = np.random.default_rng(5)
-    values, labels = dependent_scores(400, 5, rng)
-    whole = cluster_interval(values, labels, known_shape, max_groups=400)
-    merged = cluster_interval(values, labels, known_shape, max_groups=50)
-    assert (whole.clusters, merged.clusters) == (400, 50)
-    assert merged.estimate == whole.estimate
-    # A standard error on 49 degrees of freedom is known to about 10 %.
-    assert merged.standard_error == pytest.approx(whole.standard_error, rel=0.45)
-    assert merged == cluster_interval(values, labels, known_shape, max_groups=50)
-
-
 GOOD = np.linspace(0.0, 0.9, 40)
 
 

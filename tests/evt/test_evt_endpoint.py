@@ -57,14 +57,6 @@ def test_duplicates_and_rounding_above_the_cap_are_floored_and_counted():
     assert higher.shape > fit.shape
 
 
-def test_a_change_of_units_changes_the_units_alone():
-    values = power_tail(-0.7, 500, np.random.default_rng(1))
-    fit = fit_known_endpoint(values, quantile=0.8)
-    scaled = fit_known_endpoint(1e6 * values, endpoint=1e6, quantile=0.8, floor=1.0)
-    assert scaled.shape == pytest.approx(fit.shape, rel=1e-9)
-    assert scaled.threshold == pytest.approx(1e6 * fit.threshold, rel=1e-12)
-
-
 # The endpoint estimated ----------------------------------------------------------------------
 
 

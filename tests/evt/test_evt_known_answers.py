@@ -59,14 +59,6 @@ def test_sphere(dimension):
         assert fit.shape < 0
 
 
-def test_sphere_endpoint_is_the_cap():
-    cosines = sphere_cosines(6, 100_000, seed=1)
-    fit = fit_endpoint(cosines, quantile=0.995)
-    assert fit.low < 1.0 < fit.high < 1.03
-    assert endpoint_test(cosines, quantile=0.995).p_value > 0.01
-    assert endpoint_test(cosines, quantile=0.995, endpoint=1.2).p_value < 1e-6
-
-
 @pytest.mark.parametrize("beta", [0.5, 1.0, 3.0])
 def test_beta_shortfalls(beta):
     """P(W <= w) = w^beta exactly, Beta(beta, 1); beta = 1 is the uniform, shape -1."""

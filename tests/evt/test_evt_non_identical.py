@@ -149,16 +149,6 @@ def test_ranked_candidates_have_an_exactly_logistic_maximum():
     assert np.all(RankedCandidates(3).exceedance(-0.1) == 1.0)
 
 
-def test_simulated_ranked_candidates_follow_it():
-    """Kolmogorov-Smirnov with 3,000 maxima of 40, whose law has an atom at 0; false alarm 1e-4."""
-    maxima = RankedCandidates(40).sample_maxima(3000, np.random.default_rng(6)) - math.log(40)
-    above = maxima[maxima > 0.0]
-    share = stats.logistic.sf(0.0)
-    assert abs(above.size / 3000 - share) < 4 * math.sqrt(share * (1 - share) / 3000)
-    test = stats.kstest(above, lambda x: 1 - stats.logistic.sf(x) / share)
-    assert test.pvalue > 1e-4
-
-
 def test_ranked_candidates_have_i_and_a_block_limit_but_not_homogeneity():
     n, blocks = 20_000, 3
     model = RankedCandidates(blocks * n)

@@ -51,14 +51,6 @@ def test_modified_scale_against_brute_force(shape, origin):
         assert top == pytest.approx(fit.log_likelihood - drop, abs=1e-3)
 
 
-def test_modified_scale_of_a_pareto_law_is_zero():
-    """P(X > x) = x^-2: sigma = u / 2, xi = 1 / 2, at every threshold; 4 errors' room."""
-    values = np.random.default_rng(5).random(40_000) ** -0.5
-    for point in parameter_stability(values, quantiles=[0.5, 0.9], confidence=0.9999):
-        assert point.modified_scale_low < 0.0 < point.modified_scale_high
-        assert point.modified_scale_high - point.modified_scale_low < 1.5
-
-
 @pytest.mark.parametrize("shape", [-0.55, -0.8, -1.0, -1.7, -4.0])
 def test_no_shape_breaks_it(shape):
     scores = 1 - np.random.default_rng(6).random(20_000) ** -shape
