@@ -81,11 +81,6 @@ def test_uniforms_of_different_length():
     assert found.sum() == pytest.approx(1.0, abs=1e-13)
 
 
-def test_normals_of_different_scale():
-    found = top1_probabilities_of_laws([stats.norm(0.3, 1.0), stats.norm(-0.2, 2.5)])
-    assert found[0] == pytest.approx(stats.norm.cdf(0.5 / math.hypot(1, 2.5)), abs=1e-13)
-
-
 @pytest.mark.parametrize(
     "noise", [stats.norm(), stats.gamma(1.3), stats.t(3), stats.beta(1.4, 1.7), stats.logistic()]
 )
