@@ -4,10 +4,8 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from weince_lib import links
-from weince_lib.losses import blended_logits
 
 SCORES = np.array([[0.15, 0.45, 0.70, 0.90], [0.3, 0.2, 0.999, 0.1]])
 
@@ -24,10 +22,6 @@ def normalised(weights):
         (links.frechet_link(SCORES, 3.0), lambda s: s**3),
         (links.weibull_link(SCORES, 0.8), lambda s: (1 - s) ** -0.8),
         (links.weibull_link(SCORES, 2.0, endpoint=1.5), lambda s: (1.5 - s) ** -2),
-        (
-            links.blended_link(SCORES, 0.25, 0.8, 0.5),
-            lambda s: math.exp(0.75 * s / 0.5) * (1 - s) ** -0.2,
-        ),
     ],
 )
 def test_probabilities_are_proportional_to_the_tables_weights(found, weight):
@@ -49,17 +43,6 @@ def test_far_logits_neither_overflow_nor_vanish():
     assert fine[0] - fine[1] == pytest.approx(2 * math.log(2), rel=1e-14)
 
 
-def test_blend_is_the_losses_blend_with_a_weight_per_candidate_set():
-    lam, beta = torch.tensor([0.0, 0.7], dtype=torch.float64), 1.3
-    logits = blended_logits(
-        torch.from_numpy(SCORES), lam, torch.full((2,), beta, dtype=torch.float64), 0.5
-    )
-    expected = logits.log_softmax(dim=1).numpy()
-    found = links.blended_link(SCORES, lam.numpy(), beta, 0.5)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-    np.testing.assert_allclose(found[0], links.gumbel_link(SCORES[0], 0.5), rtol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -72,7 +55,6 @@ def test_blend_is_the_losses_blend_with_a_weight_per_candidate_set():
         (lambda: links.weibull_link([0.1, 1.0], 1.0), "below the endpoint 1, got 1"),
         (lambda: links.weibull_link([0.1, 0.5], math.inf), "beta must be positive"),
         (lambda: links.weibull_link([0.1, 0.5], 1.0, math.nan), "endpoint must be finite"),
-        (lambda: links.blended_link([0.1, 0.5], 1.5, 1.0, 0.5), r"\[0, 1\], got 1.5"),
     ],
 )
 def test_bad_input(call, message):

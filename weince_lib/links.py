@@ -80,47 +80,6 @@ def weibull_link(scores: npt.ArrayLike, beta: float, endpoint: float = 1.0) -> A
         ValueError: for fewer than two candidates, a score that is not finite or not below the
             endpoint, or a beta that is not positive.
     """
-    q = shortfalls(scores, endpoint)
-    return _log_probabilities(-check_positive("beta", beta) * np.log(q))
-
-
-def blended_link(
-    scores: npt.ArrayLike, weight: npt.ArrayLike, beta: float, temperature: float
-) -> Array:
-    """Link of WEINCE, paper Eq. (3.1): softmax of (1 - lambda) s / tau - lambda beta log(1 - s).
-
-    Args:
-        scores: cosines below 1 over the last axis, shape ``(..., candidates)``.
-        weight: lambda in [0, 1], one for all or one per candidate set, shape ``(...)``.
-        beta: tail index of the endpoint coordinate.
-        temperature: tau of the softmax coordinate.
-
-    Returns:
-        Log-probabilities in nats, the shape of ``scores``. Weight 0 is :func:`gumbel_link`, weight
-        1 is :func:`weibull_link`.
-
-    Raises:
-        ValueError: as the two links do, or for a weight outside [0, 1].
-    """
-    s = check_scores(scores)
-    lam = np.asarray(weight, dtype=np.float64)[..., None]
-    if not ((lam >= 0) & (lam <= 1)).all():
-        bad = lam[~((lam >= 0) & (lam <= 1))].flat[0]
-        raise ValueError(f"weight must lie in [0, 1], got {bad:g}")
-    softmax = (1 - lam) * s / check_positive("temperature", temperature)
-    return _log_probabilities(softmax - lam * check_positive("beta", beta) * np.log(shortfalls(s)))
-
-
-def shortfalls(scores: npt.ArrayLike, endpoint: float = 1.0) -> Array:
-    """Distance of each score from the endpoint, all of them positive.
-
-    Args:
-        scores: shape ``(..., candidates)``.
-        endpoint: x_F; 1 is the cosine's.
-
-    Raises:
-        ValueError: as :func:`weibull_link` does.
-    """
     s = check_scores(scores)
     check_finite("endpoint", endpoint)
     if not (s < endpoint).all():
@@ -128,7 +87,7 @@ def shortfalls(scores: npt.ArrayLike, endpoint: float = 1.0) -> Array:
             f"scores must lie below the endpoint {endpoint:g}, got {s.max():g}; "
             "clip them or raise the endpoint"
         )
-    return endpoint - s
+    return _log_probabilities(-check_positive("beta", beta) * np.log(endpoint - s))
 
 
 def check_scores(scores: npt.ArrayLike) -> Array:

@@ -14,7 +14,6 @@ epoch.
 from __future__ import annotations
 
 import argparse
-import statistics
 import time
 from collections.abc import Callable
 
@@ -23,6 +22,7 @@ from torch import Tensor
 from torchvision import transforms as tv
 from torchvision.transforms.functional import to_pil_image
 
+from tests.benchmarks.timing import in_turn
 from weince_lib.experiments import VisionConfig, vision_config
 from weince_lib.runs.timing import TrainingStep, timed
 from weince_lib.vision import TrainingSettings, TwoViewAugment, build_simclr, train
@@ -41,22 +41,6 @@ def torchvision_pipeline(size: int) -> tv.Compose:
     )
 
 
-def in_turn(
-    contestants: dict[str, Callable[[], object]], seconds: float, clock: Callable[[], float]
-) -> dict[str, float]:
-    """Median seconds of each, in rounds for about ``seconds``, three at least."""
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    end = time.perf_counter() + seconds
-    for run in contestants.values():
-        run()  # warm up
-    while len(next(iter(times.values()))) < 3 or time.perf_counter() < end:
-        for name, run in contestants.items():
-            start = clock()
-            run()
-            times[name].append(clock() - start)
-    return {name: statistics.median(values) for name, values in times.items()}
-
-
 def augmentation_section(count: int, seconds: float, clock: Callable[[], float]) -> None:
     """Print both pipelines' time for two views of a batch, and their ratio."""
     generator = torch.Generator().manual_seed(0)
@@ -73,7 +57,7 @@ def augmentation_section(count: int, seconds: float, clock: Callable[[], float])
         def at_once(images: Tensor = images, ours: TwoViewAugment = ours) -> object:
             return ours(images, generator)
 
-        medians = in_turn({"theirs": one_by_one, "ours": at_once}, seconds, clock)
+        medians = in_turn({"theirs": one_by_one, "ours": at_once}, clock, seconds=seconds)
         print(
             f"{count} images of {channels}x{size}x{size}, two views: torchvision "
             f"{1e3 * medians['theirs']:.1f} ms, whole batch {1e3 * medians['ours']:.1f} ms, "

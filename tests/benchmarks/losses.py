@@ -16,9 +16,9 @@ of a ResNet-18 are measured too.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import resource
-import statistics
 import subprocess
 import sys
 import time
@@ -29,6 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tests.benchmarks.timing import in_turn
 from weince_lib.losses import RULES, EndpointLoss, InfoNCELoss, SelfSettingLoss, WEINCELoss
 
 D = 128
@@ -101,16 +102,12 @@ def batch(n: int, device: str = "cpu", cosine: float = 0.0) -> tuple[Tensor, Ten
     return z0.requires_grad_(), z1.requires_grad_()
 
 
-def once(loss: Loss, z0: Tensor, z1: Tensor, clock: Callable[[], float]) -> float:
-    """Time of one forward and backward."""
+def once(loss: Loss, z0: Tensor, z1: Tensor) -> None:
+    """One forward and backward."""
     z0.grad = z1.grad = None
-    if z0.is_cuda:
-        torch.cuda.synchronize()
-    start = clock()
     loss(z0, z1).backward()
     if z0.is_cuda:
         torch.cuda.synchronize()
-    return clock() - start
 
 
 def interleaved(
@@ -120,14 +117,8 @@ def interleaved(
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
     """Median seconds of each loss, taken in turn for about ``seconds``, three rounds at least."""
-    for loss in losses.values():
-        once(loss, *(x[:64].detach().requires_grad_() for x in z), clock)  # warm up
-    times: dict[str, list[float]] = {name: [] for name in losses}
-    end = time.perf_counter() + seconds
-    while len(times[BASELINE]) < 3 or time.perf_counter() < end:
-        for name, loss in losses.items():
-            times[name].append(once(loss, *z, clock))
-    return {name: statistics.median(values) for name, values in times.items()}
+    calls = {name: functools.partial(once, loss, *z) for name, loss in losses.items()}
+    return in_turn(calls, clock, seconds=seconds)
 
 
 def megabytes_used() -> float:
@@ -143,11 +134,11 @@ def megabytes_used() -> float:
 def print_peak(name: str, n: int) -> None:
     """In a fresh process: peak of one forward and backward above what was there before, in MiB."""
     loss = contestants()[name]()
-    once(loss, *batch(4), time.perf_counter)  # imports, thread pools
+    once(loss, *batch(4))  # imports, thread pools
     z = batch(n)
     z[0].grad, z[1].grad = torch.zeros_like(z[0]), torch.zeros_like(z[1])
     before = megabytes_used()
-    once(loss, *z, time.perf_counter)
+    once(loss, *z)
     print(megabytes_used() - before)
 
 
@@ -208,28 +199,19 @@ def cuda_section(steps: int = 50) -> None:
     optimiser = torch.optim.Adam(network.parameters(), 3e-4)
     images = torch.randn(2 * n, 3, 64, 64, device=device)
 
-    def step(loss: Loss) -> float:
-        torch.cuda.synchronize()
-        start = time.perf_counter()
+    def step(loss: Loss) -> None:
         optimiser.zero_grad(set_to_none=True)
         z0, z1 = network(images).chunk(2)
         loss(z0, z1).backward()
         optimiser.step()
         torch.cuda.synchronize()
-        return time.perf_counter() - start
 
-    times: dict[str, list[float]] = {name: [] for name in made}
-    for round_ in range(steps + 3):
-        for name, loss in made.items():
-            took = step(loss)
-            if round_ >= 3:
-                times[name].append(took)
-    baseline = statistics.median(times[BASELINE])
+    calls = {name: functools.partial(step, loss) for name, loss in made.items()}
+    whole = in_turn(calls, rounds=steps, warm_up=3)
     for name in made:
-        whole = statistics.median(times[name])
         print(
             f"{name:30s}{stage[name] * 1e3:8.3f} ms {stage[name] / stage[BASELINE]:6.2f}"
-            f"{whole * 1e3:10.2f} ms {100 * (whole / baseline - 1):+7.2f} %"
+            f"{whole[name] * 1e3:10.2f} ms {100 * (whole[name] / whole[BASELINE] - 1):+7.2f} %"
         )
 
 

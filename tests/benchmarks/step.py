@@ -11,11 +11,11 @@ come the parts of the fastest form: augmentation, and the operations of the step
 from __future__ import annotations
 
 import argparse
-import statistics
 import time
 
 import torch
 
+from tests.benchmarks.timing import in_turn
 from weince_lib.runs.timing import TrainingStep
 from weince_lib.studies import grid_cifar
 from weince_lib.vision import Execution
@@ -41,14 +41,8 @@ def main() -> None:
                 config = run.model_copy(update={"precision": precision})
                 execution = Execution(channels_last=last, compile=compiled)
                 steps[name] = TrainingStep(config, images, CPU, execution)
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    for turn in range(options.steps + 2):
-        for name, step in steps.items():
-            start = time.process_time()
-            step()
-            if turn >= 2:  # the first steps allocate memory, and compile
-                times[name].append(time.process_time() - start)
-    medians = {name: statistics.median(spent) for name, spent in times.items()}
+    # The first steps allocate memory, and compile.
+    medians = in_turn(steps, time.process_time, rounds=options.steps, warm_up=2)
     plain = medians["float32"]
     print(f"batch {run.batch_size}, width {options.width}, 3x32x32, one thread:")
     for name, seconds in medians.items():

@@ -1,45 +1,34 @@
-"""Simulated utilities against their laws, simulated winners against quadrature.
+"""Random utilities against their laws, simulated winners and rankings against exact ones.
 
 Tests on draws have a fixed seed and would fail by chance once in 10^5.
 """
+
+import itertools
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from weince_lib.choice import (
-    sample_utilities,
+    random_utility,
+    ranking_log_likelihood,
+    sample_rankings,
+    sample_winners,
     scaling_model,
     shortfall_model,
     simulate_winners,
     top1_probabilities,
     translation_model,
 )
+from weince_lib.links import gumbel_link
 
-SCORES = np.array([0.15, 0.45, 0.70, 0.90])
 FALSE_ALARM = 1e-5
+SCORES = np.array([0.15, 0.45, 0.70, 0.90])
 MODELS = {
     "normal": translation_model(SCORES, stats.norm(scale=0.4)),
     "student": scaling_model(SCORES, stats.burr12(1.0, 2.0)),
     "beta": shortfall_model(1 - SCORES, stats.beta(0.8, 2.0)),
 }
-#: The law of each utility, written with scipy's own location and scale.
-LAWS = {
-    "normal": [stats.norm(s, 0.4).cdf for s in SCORES],
-    "student": [stats.burr12(1.0, 2.0, scale=s).cdf for s in SCORES],
-    "beta": [
-        lambda x, q=1 - s: stats.beta(0.8, 2.0, scale=q).sf(1 - x)  # P(1 - q W <= x)
-        for s in SCORES
-    ],
-}
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_utilities_have_their_law(name):
-    drawn = sample_utilities(MODELS[name], 4000, seed=1)
-    assert drawn.shape == (4000, 4)
-    for column, cdf in zip(drawn.T, LAWS[name], strict=True):
-        assert stats.kstest(column, cdf).pvalue > FALSE_ALARM
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -49,29 +38,11 @@ def test_winners_have_the_probabilities_of_the_quadrature(name):
     assert stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_index_model_is_additive_in_its_coordinate(name):
-    """log F and density in the coordinate T are those of the utility, moved along."""
-    model, t = MODELS[name], np.linspace(-1.5, 0.7, 23)
-    for index, cdf in zip(model.index, LAWS[name], strict=True):
-        x = {"gumbel": t, "frechet": np.exp(t), "weibull": 1 - np.exp(-t)}[model.geometry]
-        np.testing.assert_allclose(np.exp(model.noise_log_cdf(t - index)), cdf(x), atol=1e-12)
-        np.testing.assert_allclose(model.noise_survival(t - index), 1 - cdf(x), atol=1e-12)
-    step = 1e-5
-    slope = model.noise_survival(t - step) - model.noise_survival(t + step)
-    density = np.exp(model.noise_log_density(t))
-    low, high = model.noise_support()
-    inside = (t > low + 0.05) & (t < high - 0.05)
-    assert inside.sum() > 5
-    np.testing.assert_allclose(density[inside], slope[inside] / (2 * step), rtol=1e-4, atol=1e-7)
-
-
 def test_counts_repeat_candidates():
     model = translation_model([0.0, 5.0], stats.norm(), [3, 2])
-    drawn = sample_utilities(model, 2000, seed=3)
-    assert drawn.shape == (2000, 5)
-    assert drawn[:, :3].mean() == pytest.approx(0.0, abs=0.1)
-    assert drawn[:, 3:].mean() == pytest.approx(5.0, abs=0.1)
+    wins = np.bincount(simulate_winners(model, 2000, seed=3), minlength=5)
+    assert len(wins) == 5
+    assert abs(wins[3] - 1000) < 4.5 * np.sqrt(500)
 
 
 def test_shortfalls_below_the_spacing_of_doubles_still_decide():
@@ -93,9 +64,71 @@ def test_shortfalls_below_the_spacing_of_doubles_still_decide():
         (lambda: scaling_model([1.0, 0.0], stats.pareto(1)), "rho must be positive .* got 0"),
         (lambda: scaling_model([1.0, 2.0], stats.norm()), "positive numbers"),
         (lambda: shortfall_model([0.1, -0.2], stats.expon()), "shortfall must be positive"),
-        (lambda: shortfall_model([0.1, 0.2], stats.expon(), endpoint=np.inf), "endpoint must be"),
     ],
 )
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+# The Gumbel-max trick ------------------------------------------------------------------------
+
+DRAWN_FROM = np.array([0.1, 0.9, -0.4, 0.5])
+
+
+def fits(counts, probabilities):
+    expected = probabilities * counts.sum()
+    assert expected.min() > 5
+    return stats.chisquare(counts, expected).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 4.0])
+def test_winners_follow_the_softmax(temperature):
+    winners = sample_winners(DRAWN_FROM, 40_000, temperature=temperature, seed=1)
+    counts = np.bincount(winners, minlength=4)
+    assert fits(counts, np.exp(gumbel_link(DRAWN_FROM, temperature)))
+    # The test has power: it tells a temperature 15 % off.
+    assert (
+        not fits(counts, np.exp(gumbel_link(DRAWN_FROM, 1.15 * temperature))) or temperature == 4.0
+    )
+
+
+def test_rankings_follow_plackett_luce():
+    orders = list(itertools.permutations(range(4)))
+    drawn = sample_rankings(DRAWN_FROM, 60_000, temperature=0.5, seed=2)
+    number = {order: i for i, order in enumerate(orders)}
+    counts = np.bincount([number[tuple(row)] for row in drawn.tolist()], minlength=24)
+    assert fits(counts, np.exp(ranking_log_likelihood(DRAWN_FROM / 0.5, orders)))
+
+
+def test_first_place_is_the_winner_of_the_same_draw():
+    winners = sample_winners(DRAWN_FROM, 500, seed=3)
+    np.testing.assert_array_equal(sample_rankings(DRAWN_FROM, 500, seed=3)[:, 0], winners)
+    assert not np.array_equal(sample_winners(DRAWN_FROM, 500, seed=4), winners)
+
+
+def test_blocks_bound_the_memory_and_leave_the_draws_as_they_are(monkeypatch):
+    whole = sample_winners(DRAWN_FROM, 1003, seed=5)
+    monkeypatch.setattr(random_utility, "BLOCK", 40)
+    np.testing.assert_array_equal(sample_winners(DRAWN_FROM, 1003, seed=5), whole)
+
+
+def test_scores_far_apart_do_no_harm():
+    with np.errstate(all="raise"):
+        assert set(sample_winners([0.0, 1e300], 100, temperature=1e-3).tolist()) == {1}
+
+
+@pytest.mark.parametrize("draw", [sample_winners, sample_rankings])
+@pytest.mark.parametrize(
+    ("given", "settings", "message"),
+    [
+        ([1.0], {}, "two candidates or more"),
+        ([[1.0, 2.0]], {}, r"shape \(candidates,\)"),
+        ([1.0, np.inf], {}, "finite, got inf"),
+        ([1.0, 2.0], {"temperature": -1.0}, "temperature must be positive"),
+        ([1.0, 2.0], {"repetitions": 0}, "repetitions must be at least 1, got 0"),
+    ],
+)
+def test_bad_draws(draw, given, settings, message):
+    with pytest.raises(ValueError, match=message):
+        draw(given, **({"repetitions": 3} | settings))

@@ -99,14 +99,6 @@ def test_ragged_sets_against_loops(seed):
     assert (high - low) / 2 == pytest.approx(z * fit.standard_error())
 
 
-def test_probabilities_are_zero_where_masked():
-    sets, coordinate, mask, _ = ragged_sample(4)
-    p = link_probabilities(coordinate, -1.7, mask=mask)
-    for row, (T, size) in enumerate(zip(sets, mask.sum(axis=1), strict=True)):
-        assert p[row, :size] == pytest.approx(probabilities_loop(T, -1.7), rel=1e-12)
-        assert not p[row, size:].any()
-
-
 def test_counts_and_winners_are_the_same_data():
     _, coordinate, mask, winners = ragged_sample(5)
     counts = np.zeros(mask.shape, dtype=int)
@@ -122,6 +114,7 @@ def test_many_repetitions_at_once_are_as_one_by_one():
     draw = np.random.default_rng(6)
     _, coordinate, mask, _ = ragged_sample(6, n=4)
     p = link_probabilities(coordinate, 0.5, mask=mask) / 4
+    assert not p[~mask].any()
     counts = draw.multinomial(40, p.ravel(), size=(2, 3)).reshape(2, 3, *mask.shape)
     counts[1, 1] = 0
     counts[1, 1, 2, np.nanargmax(coordinate[2])] = 5
@@ -141,16 +134,16 @@ def test_many_repetitions_at_once_are_as_one_by_one():
 
 
 @pytest.mark.parametrize(
-    ("counts", "slope"),
+    ("T", "counts", "slope"),
     [
-        ([0, 0, 9], math.inf),  # all at the best
-        ([9, 0, 0], -math.inf),  # all at the worst
-        ([1, 0, 10**6], None),
-        ([10**6, 0, 1], None),
+        ([0.0, 1.0, 1.5], [0, 0, 9], math.inf),  # all at the best
+        ([0.0, 1.0, 1.0], [0, 3, 4], math.inf),  # of which there are two
+        ([0.0, 1.0, 1.5], [9, 0, 0], -math.inf),  # all at the worst
+        ([0.0, 1.0, 1.5], [1, 0, 10**6], None),
+        ([0.0, 1.0, 1.5], [10**6, 0, 1], None),
     ],
 )
-def test_existence(counts, slope):
-    T = np.array([0.0, 1.0, 1.5])
+def test_existence(T, counts, slope):
     fit = fit_counts(T, counts)
     if slope is not None:
         assert fit.slope == slope
@@ -171,10 +164,6 @@ def test_the_mean_is_enough_for_the_slope_and_its_naive_error():
     assert fit_mean([1, 5], [1.0, 2.0, 5.0], 4).slope.tolist() == pytest.approx(
         [-math.inf, math.log(1 / 3) / 4, math.inf]
     )
-
-
-def test_ties_at_the_best_have_no_finite_maximum_either():
-    assert fit_counts([0.0, 1.0, 1.0], [0, 3, 4]).slope == math.inf
 
 
 def test_a_repetition_that_saw_only_equal_candidates_is_undefined():
@@ -199,13 +188,12 @@ def test_bias_and_variance_against_every_sample_of_random_sets():
     coordinate = np.array([[0.0, 1.0, 2.5], [0.0, 1.2, 0.0]])
     mask = np.array([[True, True, True], [True, True, False]])
     p = np.array([[0.35, 0.15, 0.5], [0.2, 0.8, 0.0]])
-    weights = np.array([0.6, 0.4])
-    limit = pseudo_true(coordinate, p, weights=2 * weights, mask=mask)
+    limit = pseudo_true(coordinate, p, mask=mask)
     assert abs(limit.score_variance / limit.curvature - 1) > 0.2  # the link is wrong
     bias, variance = [], []
     for n in (20, 40):
         counts = compositions(n, 5)
-        chance = stats.multinomial.pmf(counts, n, (weights[:, None] * p)[mask])
+        chance = stats.multinomial.pmf(counts, n, p[mask] / 2)
         cells = np.zeros((len(counts), 2, 3), dtype=int)
         cells[:, mask] = counts
         fit = fit_counts(coordinate, cells, mask=mask)
@@ -316,7 +304,6 @@ GOOD = np.array([[0.1, 0.5], [0.2, 0.9]])
         (lambda: fit_mean([1, 5], [2.5], 0), "size must be at least 1"),
         (lambda: pseudo_true([0.5, 0.7], [0.5, 0.4]), "sum to 1"),
         (lambda: pseudo_true([0.5, 0.7], [0.0, 1.0]), "pseudo-true slope is inf"),
-        (lambda: pseudo_true([0.5, 0.7], [0.5, 0.5], weights=[0.0]), "weights must be 1"),
         (lambda: link_probabilities([0.5, 0.7], np.nan), "slope must be finite"),
         (lambda: fit_counts([0.5, 0.7], [1, 1]).interval("robust"), "unknown covariance"),
         (lambda: fit_counts([0.5, 0.7], [1, 1]).interval(confidence=1), "confidence must lie"),

@@ -15,7 +15,7 @@ from weince_lib.diagnostics.tail_checks import (
     near_group,
     pairs_far_above,
 )
-from weince_lib.evt.moments import moment_fit
+from weince_lib.evt import moment_fit
 
 
 def views(items, each, dimension, noise, seed=0):

@@ -1,21 +1,31 @@
-"""The known-endpoint estimate: transcription, exactness, the sphere, and what it refuses."""
+"""The endpoint: known, estimated, tested; the exact pivot; transcriptions and invariances."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import optimize, stats
 
-from weince_lib.evt import fit_known_endpoint, sphere_shape, sphere_tail_index
+from weince_lib.evt import endpoint_test, fit_endpoint, fit_gpd, fit_known_endpoint
+from weince_lib.evt.endpoint import (
+    endpoint_at_share,
+    likelihood_ratio,
+    share_quantile,
+    share_survival,
+)
 
 
-def endpoint_sample(shape, size, rng, endpoint=1.0):
-    """x_F - W with P(W <= w) = w^beta on (0, 1), beta = -1 / shape."""
-    return endpoint - rng.random(size) ** (-shape)
+def power_tail(shape, size, rng):
+    """1 - W with P(W <= w) = w^beta on (0, 1), beta = -1 / shape: endpoint 1, threshold 0."""
+    return 1.0 - rng.random(size) ** -shape
+
+
+# The endpoint known --------------------------------------------------------------------------
 
 
 def test_against_an_explicit_loop():
-    values = endpoint_sample(-0.6, 200, np.random.default_rng(0))
+    values = power_tail(-0.6, 200, np.random.default_rng(0))
     fit = fit_known_endpoint(values, threshold=0.4, confidence=0.9)
     total, count = 0.0, 0
     for x in values:
@@ -33,59 +43,6 @@ def test_against_an_explicit_loop():
     ]
     assert tails == pytest.approx([0.05, 0.95], abs=1e-9)
     assert fit.shape_low < fit.shape < fit.shape_high < 0
-    assert (fit.beta_low, fit.beta_high) == pytest.approx(
-        (-1.0 / fit.shape_low, -1.0 / fit.shape_high), rel=1e-12
-    )
-
-
-@pytest.mark.parametrize("shape", [-0.3, -0.6, -2.0])
-def test_interval_is_exact_above_a_quantile(shape):
-    """400 samples with 20 exceedances each; each tail errs in 10 % of them."""
-    rng = np.random.default_rng(12)
-    above = below = 0
-    for _ in range(400):
-        values = endpoint_sample(shape, 100, rng)
-        fit = fit_known_endpoint(values, quantile=0.8, confidence=0.8, floor=1e-12)
-        assert fit.exceedances == 20
-        below += shape < fit.shape_low
-        above += shape > fit.shape_high
-    four_sigma = 4 * math.sqrt(400 * 0.1 * 0.9)
-    assert abs(below - 40) < four_sigma
-    assert abs(above - 40) < four_sigma
-
-
-def test_maximises_the_likelihood_of_its_model():
-    values = endpoint_sample(-0.5, 300, np.random.default_rng(3), endpoint=5.0)
-    fit = fit_known_endpoint(values, endpoint=5.0, quantile=0.6)
-    shortfalls = [5.0 - x for x in values if x > fit.threshold]
-    top = 5.0 - fit.threshold
-
-    def log_likelihood(beta):
-        return sum(math.log(beta / top) + (beta - 1) * math.log(w / top) for w in shortfalls)
-
-    best = log_likelihood(fit.beta)
-    assert all(log_likelihood(fit.beta * f) < best for f in (0.9, 0.99, 1.01, 1.1))
-
-
-@pytest.mark.parametrize("quantile", [0.9, 0.99])
-def test_sphere_in_six_dimensions(quantile):
-    """-0.44 at the 0.9 quantile, -0.42 at 0.99, from above the limit -0.4 in size."""
-    cosines = 2.0 * np.random.default_rng(7).beta(2.5, 2.5, size=400_000) - 1.0
-    fit = fit_known_endpoint(cosines, quantile=quantile)
-    assert fit.shape == pytest.approx({0.9: -0.44, 0.99: -0.42}[quantile], abs=0.015)
-    assert fit.shape < sphere_shape(6)
-
-
-def test_sphere_tail_index_is_the_exponent_of_the_cap():
-    assert [sphere_tail_index(d) for d in (2, 3, 6)] == [0.5, 1.0, 2.5]
-    assert sphere_shape(6) == pytest.approx(-0.4)
-    for d in (2, 3, 6, 17):
-
-        def cap(x, d=d):  # area of the cap 1 - s <= x, up to a constant; s = cos(angle)
-            return integrate.quad(lambda t: math.sin(t) ** (d - 2), 0, math.acos(1 - x))[0]
-
-        slope = math.log(cap(2e-4) / cap(1e-4)) / math.log(2)
-        assert sphere_tail_index(d) == pytest.approx(slope, rel=1e-3)
 
 
 def test_duplicates_and_rounding_above_the_cap_are_floored_and_counted():
@@ -100,12 +57,150 @@ def test_duplicates_and_rounding_above_the_cap_are_floored_and_counted():
     assert higher.shape > fit.shape
 
 
-def test_a_change_of_units_changes_the_units_alone():
-    values = endpoint_sample(-0.7, 500, np.random.default_rng(1))
-    fit = fit_known_endpoint(values, quantile=0.8)
-    scaled = fit_known_endpoint(1e6 * values, endpoint=1e6, quantile=0.8, floor=1.0)
-    assert scaled.shape == pytest.approx(fit.shape, rel=1e-9)
-    assert scaled.threshold == pytest.approx(1e6 * fit.threshold, rel=1e-12)
+# The endpoint estimated ----------------------------------------------------------------------
+
+
+def best_log_likelihood(excesses, endpoint):
+    """Highest over shapes in (-1, 0) with the endpoint fixed, by scipy's density."""
+
+    def lost(shape):
+        return -stats.genpareto.logpdf(excesses, shape, scale=-shape * endpoint).sum()
+
+    found = optimize.minimize_scalar(lost, bounds=(-1, -1e-4), method="bounded")
+    return max(-found.fun, -lost(-1.0))
+
+
+@pytest.mark.parametrize("g", [0.55, 0.7, 0.9])
+def test_largest_share_of_two_and_three(g):
+    """Shares of exponentials are uniform on the simplex."""
+    assert share_survival(g, 2) == pytest.approx(2 * (1 - g), rel=1e-12)
+    assert share_survival(g, 3) == pytest.approx(3 * (1 - g) ** 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [5, 60, 1000])
+def test_largest_share_against_simulation(n):
+    """20,000 draws: four errors of a share are at most 0.014."""
+    e = np.random.default_rng(n).standard_exponential((20_000, n))
+    share = e.max(axis=1) / e.sum(axis=1)
+    for p in (0.001, 0.025, 0.5, 0.975):
+        g = share_quantile(p, n)
+        assert share_survival(g, n) == pytest.approx(1 - p, abs=1e-9)
+        assert (share <= g).mean() == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / 20_000))
+    grid = [share_survival(x, n) for x in np.geomspace(1e-4, 1, 300)]
+    assert all(b <= a + 1e-7 for a, b in itertools.pairwise(grid))
+
+
+def test_endpoint_at_a_share_by_its_definition():
+    unit = np.random.default_rng(0).random(50)
+    unit /= unit.max()
+    for share in (0.06, 0.08, 0.1):
+        end = endpoint_at_share(unit, share)
+        logs = [-math.log(1 - y / end) for y in unit]
+        assert max(logs) / sum(logs) == pytest.approx(share, rel=1e-7)
+    assert endpoint_at_share(unit, 1.0 / unit.sum()) == math.inf
+
+
+@pytest.mark.parametrize("shape", [-0.7, -0.35])
+def test_profile_interval_against_brute_force(shape):
+    excesses = 2.5 * power_tail(shape, 80, np.random.default_rng(3))
+    fit = fit_endpoint(excesses + 4.0, threshold=4.0)
+    gpd = fit_gpd(excesses, threshold=0.0)
+    assert fit.endpoint == pytest.approx(4.0 + gpd.endpoint, rel=1e-9)
+    assert best_log_likelihood(excesses, fit.endpoint - 4.0) == pytest.approx(
+        gpd.log_likelihood, abs=1e-6
+    )
+    drop = stats.chi2.ppf(0.95, 1) / 2
+    assert fit.largest <= fit.profile_low < fit.endpoint < fit.profile_high
+    for end in (fit.profile_low, fit.profile_high):
+        assert best_log_likelihood(excesses, end - 4.0) == pytest.approx(
+            gpd.log_likelihood - drop, abs=1e-4
+        )
+
+
+def test_the_interval_follows_the_regime():
+    rng = np.random.default_rng(5)
+    for shape, regime in ((-0.2, "regular"), (-0.75, "irregular"), (-1.6, "unbounded")):
+        fit = fit_endpoint(power_tail(shape, 800, rng), threshold=0.0)
+        assert fit.regime == regime
+        by_profile = (fit.profile_low, fit.profile_high)
+        exact = (fit.exact_low, fit.exact_high)
+        assert (fit.low, fit.high) == (by_profile if regime == "regular" else exact)
+        assert fit.method == ("profile likelihood" if regime == "regular" else "largest share")
+        assert math.isnan(fit.endpoint) == (regime == "unbounded")
+        assert math.isfinite(fit.median_unbiased)
+    assert "median-unbiased" in fit.note
+
+
+def test_tails_without_an_endpoint():
+    rng = np.random.default_rng(6)
+    gumbel = fit_endpoint(rng.standard_exponential(2000), threshold=0.0)
+    assert gumbel.high == gumbel.exact_high == math.inf
+    heavy = fit_endpoint(1 / rng.random(2000) - 1, threshold=0.0)
+    assert heavy.endpoint == heavy.low == heavy.high == heavy.exact_low == math.inf
+
+
+def test_other_units_and_origins():
+    values = power_tail(-0.6, 300, np.random.default_rng(7))
+    fit = fit_endpoint(values, quantile=0.5)
+    moved = fit_endpoint(1e-7 * values - 0.3, quantile=0.5)
+    for name in ("endpoint", "median_unbiased", "profile_high", "exact_low", "exact_high"):
+        expected = 1e-7 * getattr(fit, name) - 0.3
+        assert getattr(moved, name) == pytest.approx(expected, abs=1e-13), name
+
+
+# The test of a given endpoint ----------------------------------------------------------------
+
+
+def test_likelihood_ratio_against_brute_force():
+    excesses = power_tail(-0.4, 120, np.random.default_rng(9))
+    gpd = fit_gpd(excesses, threshold=0.0)
+    for endpoint in (1.0, 1.2):
+        found = endpoint_test(excesses, threshold=0.0, endpoint=endpoint)
+        expected = 2 * (gpd.log_likelihood - best_log_likelihood(excesses, endpoint))
+        assert found.statistic == pytest.approx(expected, abs=1e-5)
+        assert found.p_chi_square == pytest.approx(stats.chi2.sf(expected, 1), abs=1e-4)
+        expected = np.log1p(-excesses / endpoint).mean()
+        assert found.shape == pytest.approx(expected, rel=1e-9)
+
+
+def test_interval_and_test_agree():
+    values = power_tail(-0.3, 400, np.random.default_rng(10))
+    fit = fit_endpoint(values, threshold=0.0)
+    settings = {"threshold": 0.0, "floor": 1e-12}
+    for end in (fit.profile_low, fit.profile_high):
+        p = endpoint_test(values, endpoint=end, **settings).p_chi_square
+        assert p == pytest.approx(0.05, abs=1e-4)
+    for end in (fit.exact_low, fit.exact_high):
+        p = endpoint_test(values, endpoint=end, **settings).p_exact
+        assert p == pytest.approx(0.05, abs=1e-4)
+
+
+@pytest.mark.parametrize("shape", [-1.8, -0.8, -0.4])
+def test_exact_p_value_is_uniform(shape):
+    """300 samples, Kolmogorov's test at 1 in 10,000."""
+    rng = np.random.default_rng(11)
+    p = [
+        endpoint_test(power_tail(shape, 30, rng), threshold=0.0, floor=1e-14).p_exact
+        for _ in range(300)
+    ]
+    assert stats.kstest(p, "uniform").pvalue > 1e-4
+
+
+def test_no_ratio_below_minus_one():
+    found = endpoint_test(power_tail(-1.5, 400, np.random.default_rng(13)), threshold=0.0)
+    assert math.isnan(found.statistic)
+    assert math.isnan(found.p_chi_square)
+    assert found.method == "largest share"
+    assert found.p_value == found.p_exact > 0.001
+    assert math.isnan(likelihood_ratio(power_tail(-1.5, 400, np.random.default_rng(13))))
+
+
+@pytest.mark.parametrize("shape", [-0.8, -0.3])
+def test_wrong_endpoints_are_found(shape):
+    values = power_tail(shape, 3000, np.random.default_rng(14))
+    assert endpoint_test(values, threshold=0.0, endpoint=1.5).p_value < 1e-6
+    exponential = np.random.default_rng(15).standard_exponential(3000) / 12
+    assert endpoint_test(exponential, threshold=0.0).p_value < 1e-4
 
 
 GOOD = [0.01 * i for i in range(100)]
@@ -127,10 +222,6 @@ GOOD = [0.01 * i for i in range(100)]
 def test_bad_input(values, settings, message):
     with pytest.raises(ValueError, match=message):
         fit_known_endpoint(values, **settings)
-
-
-def test_bad_dimension():
-    with pytest.raises(ValueError, match="dimension must be at least 2, got 1"):
-        sphere_tail_index(1)
-    with pytest.raises(TypeError):
-        sphere_shape(2.5)
+    if "confidence" not in settings:
+        with pytest.raises(ValueError, match=message):
+            endpoint_test(values, **settings)

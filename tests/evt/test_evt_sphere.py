@@ -9,11 +9,9 @@ from scipy import integrate, stats
 from weince_lib.evt import (
     families,
     fit_known_endpoint,
-    intrinsic_dimension,
     nearest_tail_index,
     shape_above,
     sphere_shape,
-    sphere_tail_index,
 )
 
 
@@ -28,15 +26,7 @@ def test_cosine_law_is_the_density_of_the_angle(dimension):
     for angle in (0.3, 1.0, 2.0):
         expected = cap(angle) / cap(math.pi)
         assert law.survival(math.cos(angle) - 1.0) == pytest.approx(expected, rel=1e-8)
-    assert law.shape == sphere_shape(dimension)
-
-
-def test_simulated_cosines_follow_it():
-    """Kolmogorov-Smirnov with 20,000 cosines; false alarm 1e-4."""
-    vectors = np.random.default_rng(5).standard_normal((20_000, 5))
-    cosines = vectors[:, 0] / np.linalg.norm(vectors, axis=1)
-    law = families.sphere_cosine(5)
-    assert stats.kstest(cosines - 1.0, lambda y: 1 - law.survival(y)).pvalue > 1e-4
+    assert law.shape == sphere_shape(dimension) == pytest.approx(-2 / (dimension - 1))
 
 
 @pytest.mark.parametrize(("quantile", "reference"), [(0.9, -0.44), (0.99, -0.42)])
@@ -80,14 +70,6 @@ def test_nearest_tail_index_has_its_gamma_law():
     assert stats.kstest(12 * 1.7 / found, stats.gamma(12).cdf).pvalue > 1e-4
 
 
-def test_dimension_is_the_exponent_of_the_chord():
-    assert intrinsic_dimension(sphere_tail_index(8)) == 7.0
-    law = families.sphere_cosine(8)
-    chord = np.array([1e-3, 2e-3])
-    share = law.survival(-(chord**2) / 2)
-    assert math.log(share[1] / share[0]) / math.log(2) == pytest.approx(7.0, abs=1e-4)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -97,7 +79,7 @@ def test_dimension_is_the_exponent_of_the_chord():
         (lambda: nearest_tail_index(np.ones((2, 5)), 3), "all equal; take a longer tail"),
         (lambda: shape_above(families.normal(), 0.9), "normal has no endpoint"),
         (lambda: shape_above(families.uniform(), 1.0), r"quantile must lie in \(0, 1\), got 1.0"),
-        (lambda: families.sphere_cosine(1), "dimension must be at least 2, got 1"),
+        (lambda: sphere_shape(1), "dimension must be at least 2, got 1"),
     ],
 )
 def test_bad_input(call, message):

@@ -6,17 +6,14 @@ import copy
 
 import pytest
 import torch
-from torch import nn
 
 pytest.importorskip("lightly")
 
+from against_library import ON, assert_same
 from lightly.loss import NTXentLoss as Theirs
-from lightly.models.modules import SimCLRProjectionHead
 
-from weince_lib import TailSettings, weince_loss
+from weince_lib import weince_loss
 from weince_lib.integrations.lightly import NTXentLoss
-
-ON = TailSettings(evidence="likelihood", tail_index="hill", evidence_margin=-50.0)
 
 
 def views(n=24, d=8, dtype=torch.float64, seed=0):
@@ -29,13 +26,8 @@ def views(n=24, d=8, dtype=torch.float64, seed=0):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-6)])
 def test_off_is_lightlys_loss(temperature, dtype, tolerance):
     z = views(dtype=dtype)
-    results = []
-    for loss in (Theirs(temperature), NTXentLoss(temperature, correction=None)):
-        value = loss(*z)
-        results.append([value, *torch.autograd.grad(value, z)])
-    for theirs, ours in zip(*results, strict=True):
-        assert ours.dtype == dtype
-        torch.testing.assert_close(ours, theirs, rtol=10 * tolerance, atol=tolerance)
+    ours = NTXentLoss(temperature, correction=None)(*z)
+    assert_same(ours, Theirs(temperature)(*z), z, tolerance)
 
 
 def test_off_is_lightlys_loss_with_a_memory_bank_that_fills_and_wraps():
@@ -45,10 +37,8 @@ def test_off_is_lightlys_loss_with_a_memory_bank_that_fills_and_wraps():
     ours.memory_bank.bank = theirs.memory_bank.bank.clone()
     for step in range(4):
         z = views(dtype=torch.float32, seed=step)
-        a, b = theirs(*z), ours(*z)
-        torch.testing.assert_close(b, a, rtol=1e-6, atol=1e-6)
-        for x, y in zip(torch.autograd.grad(a, z), torch.autograd.grad(b, z), strict=True):
-            torch.testing.assert_close(y, x, rtol=1e-5, atol=1e-6)
+        value = theirs(*z)
+        assert_same(ours(*z), value, z, 1e-6)
         torch.testing.assert_close(ours.memory_bank.bank, theirs.memory_bank.bank)
 
 
@@ -85,31 +75,16 @@ def test_half_precision_zero_rows_are_finite():
     assert torch.isfinite(z0.grad).all()
 
 
-def test_trains_a_projection_head():
-    torch.manual_seed(0)
-    items = torch.randn(256, 20)
-    model = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), SimCLRProjectionHead(32, 32, 16))
-    loss = NTXentLoss(0.5)
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    history = []
-    for step in range(30):
-        batch = items[torch.arange(64) + 64 * (step % 4)]
-        out0, out1 = (model(batch + 0.3 * torch.randn_like(batch)) for _ in range(2))
-        value = loss(out0, out1)
-        optimizer.zero_grad()
-        value.backward()
-        optimizer.step()
-        history.append(value.item())
-    assert sum(history[-5:]) < sum(history[:5]) - 0.5
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: NTXentLoss(-0.1), "temperature must be positive"),
         (lambda: NTXentLoss(correction="papre"), "unknown preset 'papre'"),
         (lambda: NTXentLoss(correction=3), "correction must be"),
-        (lambda: NTXentLoss()(torch.ones(3, 2), torch.ones(2, 2)), "two views"),
+        (
+            lambda: NTXentLoss()(torch.ones(3, 2), torch.ones(2, 2)),
+            "out1 must have one shape",
+        ),
         (lambda: NTXentLoss()(*torch.ones(2, 3, 2, dtype=torch.long)), "floating point"),
         (lambda: NTXentLoss()(*torch.full((2, 3, 2), torch.nan)), "row 0 holds NaN"),
     ],

@@ -113,12 +113,6 @@ def test_other_lambdas_against_the_transcription(assignment: str) -> None:
     assert loss.item() == pytest.approx(expected, rel=1e-10)
 
 
-def test_a_shuffled_lambda_is_never_the_same_image_s() -> None:
-    for n in (2, 3, 256):
-        images = torch.arange(n).repeat(2)
-        assert (images.roll(1) != images).all()
-
-
 @pytest.mark.parametrize("settings", CELLS, ids=lambda s: f"{s.link}-{CELLS.index(s)}")
 def test_ties_and_duplicates_stay_finite(settings: AblationSettings) -> None:
     z0, z1 = two_views(30, 3, dtype=torch.float32)
@@ -215,24 +209,3 @@ def test_bad_settings_are_named(settings, word) -> None:
 def test_a_fixed_lambda_leaves_the_tail_index_to_choose() -> None:
     settings = {"assignment": "fixed", "fixed_lambda": 0.3}
     assert AblationSettings(tail=PRESETS["release"], **settings).reads_tail
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("0.5",), "temperature.*'0.5'"),
-        ((None,), "temperature.*None"),
-        ((0.5, "blend"), "settings.*'blend'.*AblationSettings"),
-        ((0.5, ""), "settings.*''"),
-    ],
-)
-def test_bad_arguments_of_the_module_are_named(words, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        AblationLoss(*words)
-
-
-def test_a_module_without_a_weibit_term_keeps_nothing() -> None:
-    assert not AblationLoss(0.5, AblationSettings(link="softmax", softmax_weight=0.5)).state_dict()
-    assert "shuffled" in repr(AblationLoss(0.5, AblationSettings(assignment="shuffled")))
-    with pytest.raises(ValueError, match="negatives"):
-        AblationLoss()(*two_views(1, 3))

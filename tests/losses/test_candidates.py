@@ -14,7 +14,6 @@ from torch import Tensor
 
 from weince_lib.losses import (
     PRESETS,
-    InfoNCELoss,
     NegativeQueue,
     TailSettings,
     WEINCELoss,
@@ -137,22 +136,6 @@ def test_value_and_gradients(candidates: str, name: str, with_ids: bool, impl: s
         assert max(lams) > 0.05  # or else this compared InfoNCE with itself
 
 
-def test_temperature_is_the_inverse_of_logit_scale() -> None:
-    z0, z1 = batch()
-    scale = torch.tensor([4.0], dtype=torch.float64)
-    for loss in (infonce_loss, weince_loss):
-        torch.testing.assert_close(loss(z0, z1, logit_scale=scale), loss(z0, z1, 0.25))
-
-
-@pytest.mark.parametrize("impl", ["reference", "streaming"])
-def test_low_precision_inputs_keep_their_gradients_dtype(impl: str) -> None:
-    z0, z1 = (z.detach().bfloat16().requires_grad_() for z in batch())
-    loss = weince_loss(z0, z1, candidates="bipartite", impl=impl)
-    assert loss.dtype == torch.float32
-    loss.backward()
-    assert z0.grad.dtype == torch.bfloat16 and torch.isfinite(z0.grad).all()
-
-
 def test_clip_and_simcse_by_cross_entropy() -> None:
     z0, z1 = batch()
     cosine = torch.nn.functional.cosine_similarity(z0[:, None], z1[None], dim=-1) / 0.07
@@ -176,139 +159,68 @@ def test_last_smaller_batch() -> None:
     torch.testing.assert_close(small, weince_loss(z0[:5], z1[:5], queue=fresh))
 
 
-class TestQueue:
-    @pytest.mark.parametrize("module", [InfoNCELoss, WEINCELoss])
-    @pytest.mark.parametrize("how", [{}, {"candidates": "bipartite", "symmetric": False}])
-    def test_enqueues_after_the_loss_in_training_only(self, module: Any, how: Any) -> None:
-        queue = NegativeQueue(2 * N, D, dtype=torch.float64)
-        loss = module(queue=queue, **how)
-        z0, z1 = batch()
-        first = loss(z0, z1)
-        torch.testing.assert_close(first, module(**how)(z0, z1))  # nothing was queued yet
-        assert queue.filled == N
-        expected = torch.nn.functional.normalize(z1.detach())
-        torch.testing.assert_close(queue.rows(), expected)
-        assert not torch.equal(loss.eval()(z0, z1), first)
-        assert queue.filled == N
-        first.backward()
-        assert not queue.embeddings.requires_grad
-
-    def test_backward_after_the_queue_has_moved_on(self) -> None:
-        z0, z1 = batch()
-        for impl in ("reference", "streaming"):
-            queue, _ = full_queue()
-            loss = infonce_loss(z0, z1, queue=queue, impl=impl)
-            (before,) = torch.autograd.grad(loss, z0, retain_graph=True)
-            queue.enqueue(rows(QUEUED, 3))
-            (after,) = torch.autograd.grad(loss, z0)
-            assert torch.equal(before, after)
-
-    def test_oldest_rows_go_first(self) -> None:
-        queue = NegativeQueue(5, D, dtype=torch.float64)
-        unit = torch.nn.functional.normalize(rows(9, 4))
-        for start in (0, 3, 6):
-            queue.enqueue(unit[start : start + 3], torch.arange(start, start + 3))
-        assert sorted(queue.row_ids().tolist()) == [4, 5, 6, 7, 8]
-        torch.testing.assert_close(queue.rows(), unit[queue.row_ids()])
-        queue.enqueue(unit, torch.arange(9))  # more than fit: the last stay
-        assert sorted(queue.row_ids().tolist()) == [4, 5, 6, 7, 8]
-
-    def test_state_is_saved(self) -> None:
-        loss = InfoNCELoss(queue=NegativeQueue(2 * N, D))
-        z0, z1 = batch()
-        loss(z0, z1, ids=torch.arange(N))
-        other = InfoNCELoss(queue=NegativeQueue(2 * N, D))
-        other.load_state_dict(loss.state_dict())
-        assert other.queue.filled == N
-        assert torch.equal(other.queue.row_ids(), torch.arange(N))
-        assert torch.equal(other(z0, z1), loss(z0, z1))
-        assert torch.equal(other.queue.embeddings, loss.queue.embeddings)
-
-    def test_one_pair_may_have_all_its_negatives_there(self) -> None:
-        queue, _ = full_queue()
-        z0, z1 = (z[:1] for z in batch())
-        assert float(infonce_loss(z0, z1, queue=queue)) > 0
+def ragged_problem() -> tuple[Tensor, Tensor, Tensor, list[Anchor]]:
+    generator = torch.Generator().manual_seed(3)
+    scores = torch.rand(9, 60, generator=generator, dtype=torch.float64) ** 0.3
+    positives = torch.tensor([0, 5, 59, 3, 3, 7, 11, 20, 30])
+    mask = torch.rand(9, 60, generator=generator) < 0.8
+    mask[1] = False  # nothing but its positive
+    mask[2, 3:] = False  # too few for a fit
+    mask[4] = True
+    anchors = []
+    for i, positive in enumerate(positives.tolist()):
+        negatives = [j for j in range(60) if mask[i, j] and j != positive]
+        anchors.append(Anchor(i, positive, negatives, len(negatives)))
+    return scores, positives, mask, anchors
 
 
-class TestScores:
-    def problem(self) -> tuple[Tensor, Tensor, Tensor, list[Anchor]]:
-        generator = torch.Generator().manual_seed(3)
-        scores = torch.rand(9, 60, generator=generator, dtype=torch.float64) ** 0.3
-        positives = torch.tensor([0, 5, 59, 3, 3, 7, 11, 20, 30])
-        mask = torch.rand(9, 60, generator=generator) < 0.8
-        mask[1] = False  # nothing but its positive
-        mask[2, 3:] = False  # too few for a fit
-        mask[4] = True
-        anchors = []
-        for i, positive in enumerate(positives.tolist()):
-            negatives = [j for j in range(60) if mask[i, j] and j != positive]
-            anchors.append(Anchor(i, positive, negatives, len(negatives)))
-        return scores, positives, mask, anchors
-
-    @pytest.mark.parametrize("name", list(SETTINGS))
-    def test_ragged_rows(self, name: str) -> None:
-        scores, positives, mask, anchors = self.problem()
-        known = mask.scatter(1, positives[:, None], value=True)
-        given = scores.masked_fill(~known, math.nan).requires_grad_()
-        settings = SETTINGS[name]
-        scale = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
-        if settings is None:
-            loss = infonce_from_scores(given, positives, mask, logit_scale=scale)
-        else:
-            loss, evidence = weince_from_scores(
-                given,
-                positives,
-                mask,
-                settings=settings,
-                logit_scale=scale,
-                return_evidence=True,
-            )
-        by_score, by_scale = torch.autograd.grad(loss, [given, scale])
-        value, gradient, by_slope, lams = scores_loss(
-            scores.numpy(), anchors, 3.0, None if settings is None else dataclasses.asdict(settings)
+@pytest.mark.parametrize("name", list(SETTINGS))
+def test_ragged_rows_of_scores(name: str) -> None:
+    scores, positives, mask, anchors = ragged_problem()
+    known = mask.scatter(1, positives[:, None], value=True)
+    given = scores.masked_fill(~known, math.nan).requires_grad_()
+    settings = SETTINGS[name]
+    scale = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
+    if settings is None:
+        loss = infonce_from_scores(given, positives, mask, logit_scale=scale)
+    else:
+        loss, evidence = weince_from_scores(
+            given,
+            positives,
+            mask,
+            settings=settings,
+            logit_scale=scale,
+            return_evidence=True,
         )
-        assert float(loss) == pytest.approx(value, rel=1e-10)
-        assert float(by_scale) == pytest.approx(by_slope, rel=1e-8)
-        np.testing.assert_allclose(by_score.numpy(), gradient, rtol=1e-8, atol=1e-14)
-        if settings is not None:
-            np.testing.assert_allclose(evidence.lam.numpy(), lams, rtol=1e-8, atol=1e-14)
-            assert max(lams) > 0.05 and lams[1] == 0.0 and lams[2] == 0.0
-            assert math.isinf(evidence.rho[1])
-
-    @pytest.mark.parametrize("name", list(PRESETS))
-    def test_same_as_the_losses_of_embeddings(self, name: str) -> None:
-        z0, z1 = batch()
-        unit = torch.nn.functional.normalize(torch.cat([z0, z1]))
-        mask = ~torch.eye(2 * N, dtype=torch.bool)
-        positives = torch.arange(2 * N).roll(N)
-        loss = weince_from_scores(unit @ unit.T, positives, mask, settings=SETTINGS[name])
-        torch.testing.assert_close(loss, weince_loss(z0, z1, settings=SETTINGS[name]))
-
-    def test_no_negatives_anywhere(self) -> None:
-        scores = torch.rand(3, 4, requires_grad=True)
-        loss = weince_from_scores(scores, torch.arange(3), torch.zeros(3, 4, dtype=torch.bool))
-        assert float(loss) == 0.0
-        (gradient,) = torch.autograd.grad(loss, scores)
-        assert torch.equal(gradient, torch.zeros_like(scores))
-
-    @pytest.mark.parametrize(
-        ("change", "words"),
-        [
-            ({"scores": torch.zeros(3)}, r"shape \(A, C\)"),
-            ({"scores": torch.zeros(3, 4, dtype=torch.int64)}, "floating point"),
-            ({"scores": torch.full((3, 4), 1.2)}, "must not exceed 1"),
-            ({"scores": torch.full((3, 4), math.nan)}, "row 0 holds NaN"),
-            ({"positives": torch.arange(4)}, r"shape \(3,\)"),
-            ({"positives": torch.tensor([0, 1, 4])}, "must lie in 0 to 3, got 0 to 4"),
-            ({"mask": torch.ones(3, 3, dtype=torch.bool)}, r"boolean of shape \(3, 4\)"),
-            ({"mask": torch.ones(3, 4)}, "boolean"),
-            ({"temperature": 0.0}, "temperature must be positive"),
-        ],
+    by_score, by_scale = torch.autograd.grad(loss, [given, scale])
+    value, gradient, by_slope, lams = scores_loss(
+        scores.numpy(), anchors, 3.0, None if settings is None else dataclasses.asdict(settings)
     )
-    def test_bad_input(self, change: dict[str, Any], words: str) -> None:
-        good = {"scores": torch.zeros(3, 4), "positives": torch.arange(3)}
-        with pytest.raises(ValueError, match=words):
-            weince_from_scores(**{**good, **change})
+    assert float(loss) == pytest.approx(value, rel=1e-10)
+    assert float(by_scale) == pytest.approx(by_slope, rel=1e-8)
+    np.testing.assert_allclose(by_score.numpy(), gradient, rtol=1e-8, atol=1e-14)
+    if settings is not None:
+        np.testing.assert_allclose(evidence.lam.numpy(), lams, rtol=1e-8, atol=1e-14)
+        assert max(lams) > 0.05 and lams[1] == 0.0 and lams[2] == 0.0
+        assert math.isinf(evidence.rho[1])
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_scores_are_the_same_as_the_losses_of_embeddings(name: str) -> None:
+    z0, z1 = batch()
+    unit = torch.nn.functional.normalize(torch.cat([z0, z1]))
+    mask = ~torch.eye(2 * N, dtype=torch.bool)
+    positives = torch.arange(2 * N).roll(N)
+    loss = weince_from_scores(unit @ unit.T, positives, mask, settings=SETTINGS[name])
+    torch.testing.assert_close(loss, weince_loss(z0, z1, settings=SETTINGS[name]))
+
+
+def test_scores_without_negatives_anywhere() -> None:
+    scores = torch.rand(3, 4, requires_grad=True)
+    loss = weince_from_scores(scores, torch.arange(3), torch.zeros(3, 4, dtype=torch.bool))
+    assert float(loss) == 0.0
+    (gradient,) = torch.autograd.grad(loss, scores)
+    assert torch.equal(gradient, torch.zeros_like(scores))
 
 
 @pytest.mark.parametrize("candidates", ["two-view, further", "symmetric"])
@@ -328,50 +240,3 @@ def test_compiles_in_one_graph(candidates: str) -> None:
     torch.testing.assert_close(
         torch.autograd.grad(found, inputs), torch.autograd.grad(expected, inputs)
     )
-
-
-@pytest.mark.parametrize("loss", [infonce_loss, weince_loss])
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"ids": torch.arange(N - 1)}, rf"each of the {N} pairs once"),
-        ({"ids": torch.arange(2 * N)}, rf"each of the {N} pairs once"),
-        ({"ids": torch.zeros(N)}, "ids must be integers"),
-        ({"candidates": "triplets"}, "unknown candidates 'triplets'; known: two-view, bipartite"),
-        ({"negatives": torch.zeros(3, D + 1)}, rf"negatives must have shape \(K, {D}\)"),
-        ({"negatives": torch.zeros(3, D)}, "negatives: row 0 is zero"),
-        ({"queue": NegativeQueue(4, D + 1)}, f"rows of width {D + 1}"),
-        ({"queue": NegativeQueue(4, D), "candidates": "bipartite"}, "symmetric=False"),
-        ({"negatives": torch.ones(3, D), "candidates": "bipartite"}, "symmetric=False"),
-        ({"logit_scale": torch.ones(2)}, "one floating-point number"),
-        ({"logit_scale": torch.tensor(1)}, "one floating-point number"),
-        ({"logit_scale": torch.tensor(-1.0)}, "positive and finite, got -1.0"),
-    ],
-)
-def test_bad_input(loss: Any, options: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        loss(*batch(), **options)
-
-
-@pytest.mark.parametrize("candidates", ["two-view", "bipartite"])
-def test_one_pair_alone_has_no_negatives(candidates: str) -> None:
-    z0, z1 = (z[:1] for z in batch())
-    with pytest.raises(ValueError, match="N = 1 pairs has no negatives"):
-        infonce_loss(z0, z1, candidates=candidates)
-    with pytest.raises(ValueError, match="N = 1 pairs has no negatives"):
-        infonce_loss(z0, z1, candidates=candidates, symmetric=False, queue=NegativeQueue(3, D))
-
-
-def test_module_checks_its_options() -> None:
-    with pytest.raises(ValueError, match="unknown candidates"):
-        InfoNCELoss(candidates="pairs")
-    with pytest.raises(ValueError, match="symmetric=False"):
-        WEINCELoss(candidates="bipartite", queue=NegativeQueue(3, D))
-    with pytest.raises(ValueError, match="positive size"):
-        NegativeQueue(0, D)
-    with pytest.raises(ValueError, match="rows of width"):
-        NegativeQueue(3, D).enqueue(torch.zeros(2, D + 1))
-    with pytest.raises(ValueError, match="ids must have shape"):
-        NegativeQueue(3, D).enqueue(torch.zeros(2, D), torch.zeros(3))
-    text = repr(WEINCELoss.from_preset("calibrated", candidates="bipartite", symmetric=False))
-    assert "tail_index=hill" in text and "symmetric=False" in text

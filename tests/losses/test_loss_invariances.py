@@ -87,46 +87,13 @@ def test_evidence_moves_with_its_anchor() -> None:
 
 
 @each_loss
-@pytest.mark.parametrize("exponent", [-10, 15])
+@pytest.mark.parametrize("exponent", [-10, 15, 25])
 def test_length_of_float32_rows(loss_fn: Loss, exponent: int) -> None:
+    """At 10^25 the squared length overflows; the row keeps its direction all the same."""
     z0, z1 = two_views(20, 6, dtype=torch.float32)
     unit0, unit1 = (torch.nn.functional.normalize(z, dim=1) for z in (z0, z1))
     scaled = loss_fn(unit0 * 10.0**exponent, unit1)
     torch.testing.assert_close(scaled, loss_fn(unit0, unit1), rtol=1e-4, atol=0)
-
-
-@each_loss
-def test_rows_too_long_to_square_are_no_zero_cosine(loss_fn: Loss) -> None:
-    """A row whose squared length overflows keeps its direction, or is refused by name."""
-    z0, z1 = two_views(20, 6, dtype=torch.float32)
-    z0, z1 = (torch.nn.functional.normalize(z, dim=1) for z in (z0, z1))
-    try:
-        loss = loss_fn(z0 * 1e25, z1)
-    except ValueError as error:
-        assert "z0: row 0" in str(error)
-    else:
-        torch.testing.assert_close(loss, loss_fn(z0, z1), rtol=1e-4, atol=0)
-
-
-@each_loss
-def test_autocast_changes_nothing(loss_fn: Loss) -> None:
-    results = []
-    for enabled in (False, True):
-        z0, z1 = two_views(24, 6, dtype=torch.float32, requires_grad=True)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
-            loss = loss_fn(z0, z1)
-        results.append((loss, *torch.autograd.grad(loss, (z0, z1))))
-    for plain, cast in zip(*results, strict=True):
-        assert cast.dtype == torch.float32
-        assert torch.equal(plain, cast)
-
-
-@each_loss
-def test_inputs_are_left_as_they_were(loss_fn: Loss) -> None:
-    z0, z1 = two_views(8, 4)
-    before = z0.clone(), z1.clone()
-    loss_fn(z0, z1)
-    assert torch.equal(z0, before[0]) and torch.equal(z1, before[1])
 
 
 # Any batch at all: values from a coarse grid, so that ties, duplicates and opposites are common.

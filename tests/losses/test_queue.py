@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
+from loss_batches import two_views
 from torch import Tensor
 
-from weince_lib.losses import InfoNCELoss, NegativeQueue
+from weince_lib.losses import InfoNCELoss, NegativeQueue, WEINCELoss, infonce_loss
+
+N, D = 15, 6
+
+
+def pairs() -> tuple[Tensor, Tensor]:
+    return two_views(N, D, requires_grad=True)
+
+
+def full_queue() -> NegativeQueue:
+    queue = NegativeQueue(9, D, dtype=torch.float64)
+    queue.enqueue(two_views(9, D, seed=50)[0])
+    return queue
 
 
 def batch(seed: int, *bad: int) -> Tensor:
@@ -41,12 +55,6 @@ def test_only_finite_rows_are_queued_and_the_oldest_give_way() -> None:
     assert torch.equal(queue.embeddings, before) and queue.filled == 6
 
 
-def test_a_first_batch_without_a_finite_row_leaves_the_queue_empty() -> None:
-    queue = NegativeQueue(6, 3)
-    queue.enqueue(batch(0, 0, 1, 2, 3))
-    assert queue.filled == 0 and int(queue.next_slot) == 0
-
-
 def test_without_looking_slots_hold_finite_rows_too() -> None:
     """What an accelerator does; the compiler's mode takes the same way on a CPU."""
     queue = NegativeQueue(6, 3)
@@ -70,15 +78,6 @@ def test_enqueue_reads_nothing_back_from_the_device(monkeypatch: pytest.MonkeyPa
     assert queue.filled == 4
 
 
-def test_good_batches_are_queued_as_before() -> None:
-    queue = NegativeQueue(6, 3)
-    for seed in range(3):
-        queue.enqueue(batch(seed))
-    z = unit(torch.cat([batch(seed) for seed in range(3)]).double()).float()
-    assert torch.equal(queue.embeddings, torch.cat([z[6:12]]))
-    assert int(queue.next_slot) == 0
-
-
 @pytest.mark.parametrize("bad", [(1,), (0, 1, 2, 3)])
 def test_a_bad_batch_does_not_reach_the_next_loss(bad: tuple[int, ...]) -> None:
     loss = InfoNCELoss(
@@ -87,3 +86,60 @@ def test_a_bad_batch_does_not_reach_the_next_loss(bad: tuple[int, ...]) -> None:
     loss(batch(0), batch(1))
     assert not torch.isfinite(loss(batch(2, *bad), batch(3, *bad)))
     assert torch.isfinite(loss(batch(4), batch(5)))
+
+
+@pytest.mark.parametrize("module", [InfoNCELoss, WEINCELoss])
+@pytest.mark.parametrize("how", [{}, {"candidates": "bipartite", "symmetric": False}])
+def test_enqueues_after_the_loss_in_training_only(module: Any, how: Any) -> None:
+    queue = NegativeQueue(2 * N, D, dtype=torch.float64)
+    loss = module(queue=queue, **how)
+    z0, z1 = pairs()
+    first = loss(z0, z1)
+    torch.testing.assert_close(first, module(**how)(z0, z1))  # nothing was queued yet
+    assert queue.filled == N
+    expected = torch.nn.functional.normalize(z1.detach())
+    torch.testing.assert_close(queue.rows(), expected)
+    assert not torch.equal(loss.eval()(z0, z1), first)
+    assert queue.filled == N
+    first.backward()
+    assert not queue.embeddings.requires_grad
+
+
+def test_backward_after_the_queue_has_moved_on() -> None:
+    z0, z1 = pairs()
+    for impl in ("reference", "streaming"):
+        queue = full_queue()
+        loss = infonce_loss(z0, z1, queue=queue, impl=impl)
+        (before,) = torch.autograd.grad(loss, z0, retain_graph=True)
+        queue.enqueue(two_views(9, D, seed=3)[0])
+        (after,) = torch.autograd.grad(loss, z0)
+        assert torch.equal(before, after)
+
+
+def test_oldest_rows_go_first() -> None:
+    queue = NegativeQueue(5, D, dtype=torch.float64)
+    unit = torch.nn.functional.normalize(two_views(9, D, seed=4)[0])
+    for start in (0, 3, 6):
+        queue.enqueue(unit[start : start + 3], torch.arange(start, start + 3))
+    assert sorted(queue.row_ids().tolist()) == [4, 5, 6, 7, 8]
+    torch.testing.assert_close(queue.rows(), unit[queue.row_ids()])
+    queue.enqueue(unit, torch.arange(9))  # more than fit: the last stay
+    assert sorted(queue.row_ids().tolist()) == [4, 5, 6, 7, 8]
+
+
+def test_state_is_saved() -> None:
+    loss = InfoNCELoss(queue=NegativeQueue(2 * N, D))
+    z0, z1 = pairs()
+    loss(z0, z1, ids=torch.arange(N))
+    other = InfoNCELoss(queue=NegativeQueue(2 * N, D))
+    other.load_state_dict(loss.state_dict())
+    assert other.queue.filled == N
+    assert torch.equal(other.queue.row_ids(), torch.arange(N))
+    assert torch.equal(other(z0, z1), loss(z0, z1))
+    assert torch.equal(other.queue.embeddings, loss.queue.embeddings)
+
+
+def test_one_pair_may_have_all_its_negatives_there() -> None:
+    queue = full_queue()
+    z0, z1 = (z[:1] for z in pairs())
+    assert float(infonce_loss(z0, z1, queue=queue)) > 0

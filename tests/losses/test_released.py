@@ -9,7 +9,7 @@ import transcribed_weince
 from loss_batches import two_views
 from torch import Tensor
 
-from weince_lib.losses import RELEASED, AblationLoss, ReleasedLoss, TailSettings, WEINCELoss
+from weince_lib.losses import RELEASED, AblationLoss, ReleasedLoss
 from weince_lib.losses.ablation import BatchTailIndex, only_negatives, tail_slope
 
 
@@ -65,16 +65,6 @@ def test_float32_follows_float64() -> None:
         torch.testing.assert_close(g.double(), w, rtol=2e-3, atol=2e-5)
 
 
-def test_it_is_the_library_s_weince_with_two_terms() -> None:
-    z0, z1 = two_views(30, 5, seed=2)
-    beta = ReleasedLoss().eval().weibit_beta
-    extra = transcribed.top_weibit(*arrays(z0, z1), beta)
-    extra += transcribed.top_softmax(*arrays(z0, z1), 0.5)
-    blend = WEINCELoss.from_preset("release", 0.5)(z0, z1).item()
-    assert ReleasedLoss(0.5).eval()(z0, z1).item() == pytest.approx(blend + 0.5 * extra, rel=1e-10)
-    assert RELEASED.tail == TailSettings(tail_index="unit")
-
-
 def test_the_tail_of_a_large_batch_is_five_percent() -> None:
     """160 views have 25,280 negatives: 1,264 in the tail, more than 1,024."""
     z0, z1 = two_views(80, 6, seed=4)
@@ -109,12 +99,6 @@ def test_evaluation_and_state() -> None:
     other = AblationLoss(0.5, RELEASED)
     other.load_state_dict(loss.state_dict())
     assert other.eval()(z0, z1) == loss(z0, z1)
-
-
-@pytest.mark.parametrize("temperature", ["0.5", None, 0.0])
-def test_bad_temperature_is_named(temperature) -> None:
-    with pytest.raises(ValueError, match=f"temperature.*{temperature!r}"):
-        ReleasedLoss(temperature)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

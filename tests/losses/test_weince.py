@@ -56,15 +56,6 @@ def test_lambda_zero_is_infonce_bit_for_bit(
         torch.testing.assert_close(a, b, rtol=2e-5, atol=2e-7)
 
 
-def test_only_the_anchors_with_lambda_zero_keep_their_logits() -> None:
-    scores, _ = two_view_scores(*two_views(6, 4))
-    lam = torch.zeros(12, dtype=torch.float64)
-    lam[3] = 0.5
-    logits = blended_logits(scores, lam, torch.full_like(lam, 2.0), 0.2)
-    same = (logits == scores / 0.2).all(dim=1)
-    assert same.tolist() == [i != 3 for i in range(12)]
-
-
 @pytest.mark.parametrize("beta", [0.5, 1.0, 3.0])
 def test_lambda_one_is_the_weibull_link(beta: float) -> None:
     """p_j is proportional to (1 - s_j)^(-beta), whatever the temperature."""
@@ -110,20 +101,21 @@ def test_lambda_and_beta_are_constants_of_the_backward_pass(name: str) -> None:
 
 
 @each_dtype
-def test_endpoint_coordinate_at_the_floor(dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("floor", [1e-6, 0.1])
+def test_endpoint_coordinate_at_the_floor(dtype: torch.dtype, floor: float) -> None:
     """Value -log max(1 - s, floor), derivative 1 / max(1 - s, floor), also beyond the cap."""
     s = torch.tensor(
         [1.0 + 3e-7, 1.0, 1.0 - 3e-7, 0.99, 0.5, -1.0], dtype=dtype, requires_grad=True
     )
-    g = endpoint_coordinate(s)
+    g = endpoint_coordinate(s, floor)
     (slope,) = torch.autograd.grad(g.sum(), s)
-    floored = [max(1 - x, 1e-6) for x in s.double().tolist()]
+    floored = [max(1 - x, floor) for x in s.double().tolist()]
     tolerance = 1e-6 if dtype == torch.float32 else 1e-12
     assert g.tolist() == pytest.approx(
         [-math.log(x) for x in floored], rel=tolerance, abs=tolerance
     )
     assert slope.tolist() == pytest.approx([1 / x for x in floored], rel=tolerance)
-    assert slope[:3].tolist() == pytest.approx([1e6] * 3, rel=tolerance)
+    assert slope[:3].tolist() == pytest.approx([1 / floor] * 3, rel=tolerance)
 
 
 @each_preset
@@ -143,64 +135,7 @@ def test_gradient_of_the_scores_at_the_floor(name: str) -> None:
     torch.testing.assert_close(actual, expected, rtol=1e-8, atol=1e-10)
 
 
-def test_the_floor_is_a_setting() -> None:
-    s = torch.tensor([0.95, 0.7], dtype=torch.float64, requires_grad=True)
-    g = endpoint_coordinate(s, floor=0.1)
-    (slope,) = torch.autograd.grad(g.sum(), s)
-    assert g.tolist() == pytest.approx([-math.log(0.1), -math.log(0.3)])
-    assert slope.tolist() == pytest.approx([10.0, 1 / 0.3])
-
-
 # Ties ----------------------------------------------------------------------------------------
-
-
-@each_preset
-@each_dtype
-def test_all_embeddings_equal(name: str, dtype: torch.dtype) -> None:
-    """A collapsed encoder: no spread, so lambda = 0 and the loss is that of a uniform guess."""
-    z0, z1 = (torch.full((40, 3), 0.7, dtype=dtype, requires_grad=True) for _ in range(2))
-    loss, evidence = WEINCELoss.from_preset(name)(z0, z1, return_evidence=True)
-    assert not evidence.lam.any()
-    assert loss.item() == pytest.approx(math.log(79), rel=1e-6)
-    _, g0, g1 = value_and_gradients(loss, z0, z1)
-    assert torch.isfinite(g0).all() and torch.isfinite(g1).all()
-
-
-@each_preset
-@each_dtype
-@pytest.mark.parametrize("copies", [2, 20, 39])
-def test_exact_duplicates(name: str, dtype: torch.dtype, copies: int) -> None:
-    z0, z1 = two_views(40, 3, dtype=dtype)
-    z0[:copies], z1[:copies] = z0[0].clone(), z0[0].clone()
-    z0.requires_grad_()
-    z1.requires_grad_()
-    loss, evidence = WEINCELoss.from_preset(name)(z0, z1, return_evidence=True)
-    assert torch.isfinite(loss) and loss > 0
-    assert ((evidence.lam >= 0) & (evidence.lam <= 1)).all()
-    assert all(torch.isfinite(g).all() for g in value_and_gradients(loss, z0, z1))
-
-
-@each_preset
-@each_dtype
-def test_one_dimension_has_only_ties(name: str, dtype: torch.dtype) -> None:
-    z0, z1 = two_views(12, 1, dtype=dtype, requires_grad=True)
-    loss = WEINCELoss.from_preset(name)(z0, z1)
-    assert all(torch.isfinite(x).all() for x in value_and_gradients(loss, z0, z1))
-
-
-@each_preset
-@each_dtype
-def test_a_collapsing_encoder_keeps_a_gradient(name: str, dtype: torch.dtype) -> None:
-    """Views gathered in a small regular simplex: a tie up to rounding, so InfoNCE."""
-    vertices = 0.03 * torch.eye(20, dtype=dtype) + 20**-0.5
-    z0, z1 = vertices.clone().requires_grad_(), vertices.clone().requires_grad_()
-    _, evidence = WEINCELoss.from_preset(name)(z0, z1, return_evidence=True)
-    assert not evidence.lam.any()
-    for impl in ("reference", "streaming"):
-        actual = value_and_gradients(WEINCELoss.from_preset(name, impl=impl)(z0, z1), z0, z1)
-        expected = value_and_gradients(infonce_loss(z0, z1, impl=impl), z0, z1)
-        for a, b in zip(actual, expected, strict=True):
-            torch.testing.assert_close(a, b, rtol=2e-5, atol=2e-7)
 
 
 # Module --------------------------------------------------------------------------------------
@@ -228,39 +163,8 @@ def test_defaults_are_the_papers() -> None:
     assert WEINCELoss().settings == TailSettings() and WEINCELoss().temperature == 0.5
 
 
-def test_presets_differ() -> None:
-    z0, z1 = two_views(24, 5)
-    values = {WEINCELoss.from_preset(name)(z0, z1).item() for name in PRESETS}
-    assert len({*values, infonce_loss(z0, z1).item()}) == len(PRESETS) + 1
-
-
-def test_the_release_has_beta_one() -> None:
-    z0, z1 = two_views(24, 5)
-    _, release = WEINCELoss.from_preset("release")(z0, z1, return_evidence=True)
-    _, paper = WEINCELoss.from_preset("paper")(z0, z1, return_evidence=True)
-    assert (release.beta == 1).all()
-    assert torch.equal(release.lam, paper.lam)  # and the paper's gates
-    assert not (paper.beta == 1).any()
-
-
 def test_a_module_has_nothing_to_train_and_can_be_copied() -> None:
     module = WEINCELoss(0.2, tail_index="hill", cap_quantile=0.3)
     assert not list(module.parameters()) and not module.state_dict()
     for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
         assert twin.settings == module.settings and twin.temperature == 0.2
-    assert "temperature=0.2" in repr(module)
-    for setting, value in dataclasses.asdict(module.settings).items():
-        assert f"{setting}={value}" in repr(module)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@each_preset
-def test_half_precision_embeddings_give_a_float32_loss(name: str, dtype: torch.dtype) -> None:
-    z0, z1 = two_views(24, 5, dtype=dtype, requires_grad=True)
-    loss_fn = WEINCELoss.from_preset(name)
-    loss, evidence = loss_fn(z0, z1, return_evidence=True)
-    assert loss.dtype == evidence.lam.dtype == torch.float32
-    exact = loss_fn(z0.detach().float(), z1.detach().float())
-    assert torch.equal(loss, exact)
-    _, g0, g1 = value_and_gradients(loss, z0, z1)
-    assert g0.dtype == dtype and torch.isfinite(g0).all() and torch.isfinite(g1).all()

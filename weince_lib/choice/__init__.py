@@ -2,25 +2,33 @@
 
 from .best_softmax import BestSoftmax, best_softmax, total_variation
 from .exact import maximum_level, tail_weights, top1_probabilities, top1_probabilities_of_laws
-from .likelihood import ranking_log_likelihood, top1_log_likelihood
-from .projection import PseudoTrue, link_probabilities, pseudo_true
-from .quasi_mle import QuasiMLE, fit_counts, fit_mean, fit_winners
+from .likelihood import (
+    ChoiceFit,
+    fit_conditional_logit,
+    fit_scores_from_rankings,
+    fit_scores_from_winners,
+    ranking_log_likelihood,
+    top1_log_likelihood,
+)
+from .quasi_mle import (
+    PseudoTrue,
+    QuasiMLE,
+    fit_counts,
+    fit_mean,
+    fit_winners,
+    lattice_sum_law,
+    link_probabilities,
+    pseudo_true,
+)
 from .random_utility import (
     IndexModel,
-    sample_utilities,
+    sample_rankings,
+    sample_winners,
     scaling_model,
     shortfall_model,
     simulate_winners,
     translation_model,
 )
-from .recovery import (
-    ChoiceFit,
-    fit_conditional_logit,
-    fit_scores_from_rankings,
-    fit_scores_from_winners,
-)
-from .sampling import sample_rankings, sample_winners
-from .sum_law import lattice_sum_law
 
 __all__ = [
     "BestSoftmax",
@@ -41,7 +49,6 @@ __all__ = [
     "pseudo_true",
     "ranking_log_likelihood",
     "sample_rankings",
-    "sample_utilities",
     "sample_winners",
     "scaling_model",
     "shortfall_model",

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import xlogy
 
-from ..links import check_scores
-from .likelihood import Array
+from ..links import Array, check_scores
 
 #: Points of the grid over inverse temperatures; the certificate's slack is range * step / 8.
 _GRID = 20_001

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from .likelihood import Array
+from ..links import Array
 from .random_utility import IndexModel
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Evaluate = Callable[[Array], tuple[Array, Array]]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(14)
+#: Absolute error of a probability; leaves room below 1e-10.
+_TOLERANCE = 1e-11
 #: Values of log F held in memory at a time.
 _BLOCK = 2_000_000
 #: Probability that may be cut off at either end.
@@ -40,7 +42,7 @@ _MOST_KINKS = 200
 _MOST_HALVINGS = 60
 
 
-def top1_probabilities(model: IndexModel, tolerance: float = 1e-11) -> Array:
+def top1_probabilities(model: IndexModel) -> Array:
     """Probability that a candidate has the largest utility, by quadrature.
 
     Entries with the same index are computed once, so that counts cost nothing. Ten thousand
@@ -48,14 +50,13 @@ def top1_probabilities(model: IndexModel, tolerance: float = 1e-11) -> Array:
 
     Args:
         model: the candidates.
-        tolerance: absolute error of a probability; the default leaves room below 1e-10.
 
     Returns:
         Probability of one candidate of each entry, shape ``(entries,)``; with the counts as
         weights they sum to 1.
 
     Raises:
-        RuntimeError: if the tolerance is not reached, which takes a density with many jumps or
+        RuntimeError: if the error is not below 1e-11, which takes a density with many jumps or
             one that grows without bound at an end of some candidate's support.
     """
     index, inverse = np.unique(model.index, return_inverse=True)
@@ -69,15 +70,14 @@ def top1_probabilities(model: IndexModel, tolerance: float = 1e-11) -> Array:
     edges = top + model.noise_level(_survival_grid(model.candidates))
     low, high = model.noise_support()
     kinks = np.concatenate([index + low, index + high])
-    return _integrate(evaluate, counts, edges, kinks, tolerance)[inverse.reshape(-1)]
+    return _integrate(evaluate, counts, edges, kinks)[inverse.reshape(-1)]
 
 
-def top1_probabilities_of_laws(laws: Sequence[Noise], tolerance: float = 1e-11) -> Array:
+def top1_probabilities_of_laws(laws: Sequence[Noise]) -> Array:
     """Probability that each of several independent variables, of any laws, is the largest.
 
     Args:
         laws: frozen continuous laws of scipy's, one per candidate.
-        tolerance: absolute error of a probability.
 
     Returns:
         Shape ``(candidates,)``.
@@ -96,7 +96,7 @@ def top1_probabilities_of_laws(laws: Sequence[Noise], tolerance: float = 1e-11) 
     survival = _survival_grid(len(laws))
     edges = np.concatenate([np.asarray(law.isf(survival)) for law in laws])
     kinks = np.array([float(end) for law in laws for end in law.support()])
-    return _integrate(evaluate, np.ones(len(laws)), edges, kinks, tolerance)
+    return _integrate(evaluate, np.ones(len(laws)), edges, kinks)
 
 
 def maximum_level(model: IndexModel) -> float:
@@ -117,21 +117,20 @@ def maximum_level(model: IndexModel) -> float:
     return float(brentq(excess, lowest + float(below), highest + float(above), xtol=1e-13))
 
 
-def tail_weights(model: IndexModel, level: float | None = None) -> Array:
+def tail_weights(model: IndexModel) -> Array:
     """Theorem 2.4's approximation to the winner probabilities.
 
-    P(T(X_i) > b_n) / sum_j P(T(X_j) > b_n). It asks that no candidate passes b_n for sure.
+    P(T(X_i) > b_n) / sum_j P(T(X_j) > b_n) at the :func:`maximum_level` b_n. It asks that no
+    candidate passes b_n for sure.
 
     Args:
         model: the candidates.
-        level: b_n in the coordinate T; :func:`maximum_level` by default.
 
     Returns:
         Log-weight of one candidate of each entry, shape ``(entries,)``; with the counts as weights
         the weights sum to 1.
     """
-    b = maximum_level(model) if level is None else level
-    log_survival = model.noise_log_survival(b - model.index)
+    log_survival = model.noise_log_survival(maximum_level(model) - model.index)
     return log_survival - float(logsumexp(log_survival, b=model.counts))
 
 
@@ -155,9 +154,7 @@ def _log_cdf(survival: Array, log_cdf: Callable[[Array], Array], t: Array) -> Ar
     return result
 
 
-def _integrate(
-    evaluate: Evaluate, counts: Array, edges: Array, kinks: Array, tolerance: float
-) -> Array:
+def _integrate(evaluate: Evaluate, counts: Array, edges: Array, kinks: Array) -> Array:
     """Adaptive Gauss-Legendre quadrature of all win probabilities together."""
     ends = np.unique(edges[np.isfinite(edges)])
     kinks = np.unique(kinks[(kinks > ends[0]) & (kinks < ends[-1])])
@@ -165,7 +162,7 @@ def _integrate(
         ends = np.union1d(ends, kinks)
     ends = _relevant(evaluate, counts, ends)
     left, right = ends[:-1], ends[1:]
-    allowed = tolerance / max(64, 2 * len(left))
+    allowed = _TOLERANCE / max(64, 2 * len(left))
     whole = _panels(evaluate, counts, left, right)
     total = np.zeros(len(counts))
     for _ in range(_MOST_HALVINGS):
@@ -183,10 +180,10 @@ def _integrate(
         )
         whole = np.concatenate([first[again], second[again]])
     missing = abs(float(counts @ total) - 1.0)
-    if not done.all() or not missing <= max(1e-10, 10 * tolerance):
+    if not done.all() or not missing <= 10 * _TOLERANCE:
         raise RuntimeError(
-            f"winner probabilities miss the tolerance {tolerance:g}: they sum to 1 up to "
-            f"{missing:.1e}; raise the tolerance or use smoother noise"
+            f"winner probabilities miss the tolerance {_TOLERANCE:g}: they sum to 1 up to "
+            f"{missing:.1e}; use smoother noise"
         )
     return total
 

@@ -1,7 +1,7 @@
-"""Random-utility models of the three tail geometries, with noise of any continuous law.
+"""Random-utility models of the three tail geometries, and simulated winners and rankings.
 
-Paper Table 1. In a coordinate T of its own each geometry is a function of the score plus noise
-whose law is the same for every candidate:
+The noise may have any continuous law (paper Table 1). In a coordinate T of its own each geometry is
+a function of the score plus noise whose law is the same for every candidate:
 
 ========  =========================  =============  ==================
 geometry  utility                    T(x)           T(X_s)
@@ -12,10 +12,14 @@ Weibull   X_s = x_F - q(s) W, W > 0  -log(x_F - x)  -log q(s) - log W
 ========  =========================  =============  ==================
 
 T increases, so that it does not change who wins: all three are one model, ``index + noise``.
+
+With standard Gumbel noise, U_j = s_j / tau + eps_j (Eq. 2.3), the largest U_j wins with the softmax
+probability, and the order of all U_j is a Plackett-Luce ranking (Yellott 1977).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,10 +27,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from ..checks import check_finite
-from ..links import check_scores
-from .likelihood import Array, Integers
-from .sampling import block_sizes
+from ..checks import check_at_least, check_positive
+from ..links import Array, check_scores
+from .likelihood import Integers
 
 if TYPE_CHECKING:
     from scipy.stats._distn_infrastructure import rv_continuous_frozen
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
     Noise = rv_continuous_frozen[Any]
 
 Geometry = Literal["gumbel", "frechet", "weibull"]
+
+#: Utilities held in memory at a time.
+BLOCK = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +51,12 @@ class IndexModel:
         index: eta, log rho or -log q of each entry, shape ``(entries,)``.
         noise: frozen scipy law of eps, Z or W.
         counts: how many candidates an entry stands for, shape ``(entries,)``.
-        endpoint: x_F of the Weibull geometry; infinity in the other two.
     """
 
     geometry: Geometry
     index: Array
     noise: Noise
     counts: Integers
-    endpoint: float
 
     @property
     def candidates(self) -> int:
@@ -141,7 +145,6 @@ def shortfall_model(
     shortfall: npt.ArrayLike,
     noise: Noise,
     counts: npt.ArrayLike | None = None,
-    endpoint: float = 1.0,
 ) -> IndexModel:
     """Weibull-type indexing, X = x_F - q W with W > 0.
 
@@ -149,29 +152,11 @@ def shortfall_model(
         shortfall: positive scale q(s) of each candidate, 1 - s for cosines; shape ``(entries,)``.
         noise: law of W on positive numbers, for instance ``scipy.stats.weibull_min(beta)``.
         counts: candidates that share each entry's q; one each by default.
-        endpoint: x_F; 1 is the cosine's.
 
     Raises:
         ValueError: as :func:`translation_model` does, and for a q or a noise below 0.
     """
-    check_finite("endpoint", endpoint)
-    return _model("weibull", -_log_of(shortfall, "shortfall"), noise, counts, endpoint)
-
-
-def sample_utilities(model: IndexModel, repetitions: int, seed: int = 0) -> Array:
-    """Draw utilities X in their own units.
-
-    Args:
-        model: the candidates.
-        repetitions: independent draws of all utilities.
-        seed: of numpy's generator.
-
-    Returns:
-        Shape ``(repetitions, candidates)``, entries repeated by their counts. A Weibull utility
-        whose shortfall is below the spacing of doubles at x_F is rounded to x_F.
-    """
-    drawn = _draw(model, repetitions, np.random.default_rng(seed))
-    return model.endpoint + drawn if model.geometry == "weibull" else drawn
+    return _model("weibull", -_log_of(shortfall, "shortfall"), noise, counts)
 
 
 def simulate_winners(model: IndexModel, repetitions: int, seed: int = 0) -> Integers:
@@ -190,6 +175,74 @@ def simulate_winners(model: IndexModel, repetitions: int, seed: int = 0) -> Inte
     return np.concatenate([_draw(model, size, rng).argmax(axis=1) for size in blocks])
 
 
+def sample_winners(
+    scores: npt.ArrayLike, repetitions: int, *, temperature: float = 1.0, seed: int = 0
+) -> Integers:
+    """Draw the winner of a candidate set many times.
+
+    Args:
+        scores: of one candidate set, shape ``(candidates,)``.
+        repetitions: independent choices.
+        temperature: tau, the scale of the noise in units of the score.
+        seed: of numpy's generator.
+
+    Returns:
+        Index of the winner, shape ``(repetitions,)``.
+
+    Raises:
+        ValueError: for scores of another shape, fewer than two or not finite, a temperature that
+            is not positive, or fewer than one repetition.
+    """
+    blocks = _utilities(scores, repetitions, temperature, seed)
+    return np.concatenate([u.argmax(axis=1) for u in blocks]).astype(np.int64)
+
+
+def sample_rankings(
+    scores: npt.ArrayLike, repetitions: int, *, temperature: float = 1.0, seed: int = 0
+) -> Integers:
+    """Draw whole Plackett-Luce rankings; the first place is :func:`sample_winners`'s winner.
+
+    Args:
+        scores: of one candidate set, shape ``(candidates,)``.
+        repetitions: independent rankings.
+        temperature: tau, the scale of the noise in units of the score.
+        seed: of numpy's generator.
+
+    Returns:
+        Candidates best first, shape ``(repetitions, candidates)``.
+
+    Raises:
+        ValueError: as :func:`sample_winners` does.
+    """
+    blocks = _utilities(scores, repetitions, temperature, seed)
+    return np.concatenate([np.argsort(-u, axis=1) for u in blocks]).astype(np.int64)
+
+
+def block_sizes(repetitions: int, candidates: int) -> Iterator[int]:
+    """Split repetitions so that no block holds more than :data:`BLOCK` utilities.
+
+    Raises:
+        ValueError: for fewer than one repetition.
+    """
+    check_at_least("repetitions", repetitions, 1)
+    most = max(1, BLOCK // candidates)
+    for start in range(0, repetitions, most):
+        yield min(most, repetitions - start)
+
+
+def _utilities(
+    scores: npt.ArrayLike, repetitions: int, temperature: float, seed: int
+) -> Iterator[Array]:
+    s = check_scores(scores)
+    if s.ndim != 1:
+        raise ValueError(f"scores must have shape (candidates,), got {s.shape}")
+    location = s / check_positive("temperature", temperature)
+    rng = np.random.default_rng(seed)
+    for size in block_sizes(repetitions, s.size):
+        # Not -log(-log(u)) by hand: u = 0 would give log(0); numpy draws such a u again.
+        yield location + rng.gumbel(size=(size, s.size))
+
+
 def _draw(model: IndexModel, repetitions: int, rng: np.random.Generator) -> Array:
     """Utilities; in the Weibull geometry less the endpoint, which keeps small shortfalls apart."""
     index = np.repeat(model.index, model.counts)
@@ -204,7 +257,6 @@ def _model(
     index: npt.ArrayLike,
     noise: Noise,
     counts: npt.ArrayLike | None,
-    endpoint: float = np.inf,
 ) -> IndexModel:
     eta = np.atleast_1d(np.asarray(index, dtype=np.float64))
     many = np.ones(eta.shape, dtype=np.int64) if counts is None else np.asarray(counts)
@@ -220,7 +272,7 @@ def _model(
         )
     if geometry != "gumbel" and noise.support()[0] < 0:
         raise ValueError(f"the {geometry} geometry needs noise on positive numbers")
-    return IndexModel(geometry, eta, noise, many.astype(np.int64), endpoint)
+    return IndexModel(geometry, eta, noise, many.astype(np.int64))
 
 
 def _log_of(values: npt.ArrayLike, name: str) -> Array:

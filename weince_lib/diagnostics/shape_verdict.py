@@ -4,10 +4,10 @@
 interval comes from leaving out rows, in groups, with every pair they are in
 (:func:`weince_lib.evt.cluster_interval`); as if pairs were independent it would be too short. Where
 maximum likelihood has no estimate (shape at or below -1) shape, endpoint and intervals are those of
-probability-weighted moments (:mod:`weince_lib.evt.moments`); while it has one, parts of the rows
-without one count as -1. The noise of a pair itself is counted through either of its rows, so the
-interval is on the safe side: up to sqrt(2) too wide where rows matter little. On spheres (d = 4 to
-200, 150 and 300 rows) intervals of nominally 0.95 cover 0.95 to 1.00.
+probability-weighted moments (:func:`weince_lib.evt.moment_fit`); while it has one, parts of the
+rows without one count as -1. The noise of a pair itself is counted through either of its rows, so
+the interval is on the safe side: up to sqrt(2) too wide where rows matter little. On spheres (d = 4
+to 200, 150 and 300 rows) intervals of nominally 0.95 cover 0.95 to 1.00.
 
 At shapes below -1/2 the endpoint hangs on the largest cosine, which leaving out rows hardly moves,
 so its upper end is at least where the largest of as many independent pairs as there are rows above
@@ -54,9 +54,7 @@ import numpy as np
 from scipy import special
 from scipy.optimize import brentq
 
-from ..evt import cluster_interval
-from ..evt.moments import moment_fit
-from ..evt.profile import GPDProfile, ProfilePoint
+from ..evt import GPDProfile, ProfilePoint, cluster_interval, moment_fit
 
 Verdict = Literal["endpoint-like", "Gumbel-like", "undecided"]
 Cap = Literal["at the cap", "below the cap", "beyond the cap or none", "unclear"]

@@ -52,7 +52,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..evt.moments import moment_fit
+from ..evt import moment_fit
 from .streamed_bank import StreamedBank
 
 #: Pairs nearer than this are the same item: vectors within 1.4e-5 of each other, about what one

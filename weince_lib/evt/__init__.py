@@ -6,11 +6,15 @@ variables that are not identically distributed.
 
 from . import families, non_identical
 from .clusters import ClusterInterval, cluster_interval
-from .domains import Family
-from .endpoint import KnownEndpointFit, fit_known_endpoint, sphere_shape, sphere_tail_index
-from .estimated_endpoint import EndpointFit, fit_endpoint
-from .exceedances import check_values, select_exceedances, select_threshold
-from .fixed_endpoint import EndpointTest, endpoint_test
+from .endpoint import (
+    EndpointFit,
+    EndpointTest,
+    KnownEndpointFit,
+    endpoint_test,
+    fit_endpoint,
+    fit_known_endpoint,
+)
+from .families import Family, sphere_shape
 from .gev import (
     canonical_tail,
     copies_quantile,
@@ -22,9 +26,8 @@ from .gev import (
     max_stable_constants,
     shape_of_type,
 )
-from .gpd import GPDFit, fit_gpd
+from .gpd import GPDFit, GPDProfile, ProfilePoint, fit_gpd, moment_fit
 from .non_identical import RankedCandidates, ScoredUtilities
-from .profile import GPDProfile
 from .sphere import intrinsic_dimension, nearest_tail_index, shape_above
 from .thresholds import MeanExcess, StabilityPoint, mean_residual_life, parameter_stability
 
@@ -37,11 +40,11 @@ __all__ = [
     "GPDProfile",
     "KnownEndpointFit",
     "MeanExcess",
+    "ProfilePoint",
     "RankedCandidates",
     "ScoredUtilities",
     "StabilityPoint",
     "canonical_tail",
-    "check_values",
     "cluster_interval",
     "copies_quantile",
     "endpoint_test",
@@ -57,13 +60,11 @@ __all__ = [
     "max_stability_gap",
     "max_stable_constants",
     "mean_residual_life",
+    "moment_fit",
     "nearest_tail_index",
     "non_identical",
     "parameter_stability",
-    "select_exceedances",
-    "select_threshold",
     "shape_above",
     "shape_of_type",
     "sphere_shape",
-    "sphere_tail_index",
 ]

@@ -11,9 +11,8 @@ independent is too short. Three kinds of dependence, one notation:
   Labels of one end alone are not enough there: with points of unequal concentration the nominal
   0.95 was 0.95 with both labels, 0.73 to 0.80 with one and 0.60 to 0.68 without any.
 
-The jackknife interval is estimate +- t standard errors with one degree of freedom less than
-clusters, so few clusters widen it. The percentile bootstrap has no such correction; from about 30
-clusters on it makes little difference.
+The interval is estimate +- t standard errors with one degree of freedom less than clusters, so few
+clusters widen it. (The percentile bootstrap has no such correction and is too short there.)
 """
 
 from __future__ import annotations
@@ -21,17 +20,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import t as student
 
-from ..checks import check_fraction
+from ..checks import check_at_least, check_fraction
 from .exceedances import FloatArray, check_values
 
 Statistic = Callable[[FloatArray], float]
-ClusterMethod = Literal["jackknife", "bootstrap"]
 
 #: With fewer clusters than this even the t-interval rests on a poor variance estimate.
 FEW_CLUSTERS = 10
@@ -46,10 +43,9 @@ class ClusterInterval:
         low: lower end.
         high: upper end.
         standard_error: over clusters.
-        clusters: number of clusters (or groups of them) that were left out or drawn in turn.
+        clusters: number of clusters (or groups of them) that were left out in turn.
         values: number of values.
         confidence: nominal level of the interval.
-        method: ``"jackknife"`` or ``"bootstrap"``.
         note: one sentence on what of this is valid.
     """
 
@@ -60,7 +56,6 @@ class ClusterInterval:
     clusters: int
     values: int
     confidence: float
-    method: ClusterMethod
     note: str
 
 
@@ -69,10 +64,8 @@ def cluster_interval(
     clusters: npt.ArrayLike,
     statistic: Statistic,
     *,
-    method: ClusterMethod = "jackknife",
     confidence: float = 0.95,
     max_groups: int = 200,
-    replications: int = 999,
     seed: int = 0,
 ) -> ClusterInterval:
     """Put an interval on a statistic whose values depend on each other within clusters.
@@ -86,13 +79,10 @@ def cluster_interval(
             two points. Integers or strings.
         statistic: of a vector of values; smooth, such as a shape. Not an endpoint at shapes at or
             below -1/2, where it hangs on the largest value alone.
-        method: ``"jackknife"`` (t-interval) or ``"bootstrap"`` (percentiles; with two labels,
-            points are drawn and a pair counts as often as the product of its points' counts).
         confidence: nominal level of the interval.
-        max_groups: the jackknife merges clusters at random into at most this many groups, which
-            costs nothing but a few degrees of freedom. 200 keeps it to seconds.
-        replications: B of the bootstrap.
-        seed: of the merging and of the bootstrap's draws.
+        max_groups: clusters are merged at random into at most this many groups, which costs
+            nothing but a few degrees of freedom. 200 keeps it to seconds.
+        seed: of the merging.
 
     Returns:
         A :class:`ClusterInterval`.
@@ -104,7 +94,7 @@ def cluster_interval(
     """
     check_fraction("confidence", confidence)
     array = check_values(values)
-    labels = check_clusters(clusters, array.size)
+    labels = _check_clusters(clusters, array.size)
     names, codes = np.unique(labels, return_inverse=True)
     codes = codes.reshape(labels.shape)
     least = labels.shape[1] + 1
@@ -113,58 +103,29 @@ def cluster_interval(
             f"clusters names {names.size} clusters, at least {least} are needed: without "
             "independent clusters there is no interval"
         )
-    if max_groups < least or replications < 1:
-        raise ValueError(
-            f"max_groups must be at least {least} and replications at least 1, got {max_groups} "
-            f"and {replications}"
-        )
-    if method not in ("jackknife", "bootstrap"):
-        raise ValueError(f"method must be 'jackknife' or 'bootstrap', got {method!r}")
+    check_at_least("max_groups", max_groups, least)
     estimate = _finite(statistic(array), "all values")
-    rng = np.random.default_rng(seed)
-    count = int(names.size)
-    if method == "jackknife":
-        groups = rng.permutation(count) % min(count, max_groups)
-        count = min(count, max_groups)
-        error = _jackknife_error(array, groups[codes], names, count, statistic)
-        half = float(student.ppf(0.5 + confidence / 2, count - 1)) * error
-        low, high = estimate - half, estimate + half
-        note = f"Delete-a-group jackknife over {count} groups of {names.size} clusters, t-interval"
-    else:
-        draws = _bootstrap(array, codes, count, statistic, replications, rng)
-        error = float(draws.std(ddof=1)) if replications > 1 else math.nan
-        tail = 0.5 * (1.0 - confidence)
-        low, high = (float(q) for q in np.quantile(draws, [tail, 1.0 - tail]))
-        note = f"Percentile bootstrap over {count} clusters"
+    count = min(int(names.size), max_groups)
+    groups = np.random.default_rng(seed).permutation(names.size) % count
+    error = _jackknife_error(array, groups[codes], count, statistic)
+    half = float(student.ppf(0.5 + confidence / 2, count - 1)) * error
+    note = f"Delete-a-group jackknife over {count} groups of {names.size} clusters, t-interval"
     if count < FEW_CLUSTERS:
-        note += f"; {count} clusters are few" + (
-            ", and the percentile bootstrap is too short there: use the jackknife"
-            if method == "bootstrap"
-            else ", and the interval is rough"
-        )
+        note += f"; {count} clusters are few, and the interval is rough"
     return ClusterInterval(
         estimate=estimate,
-        low=low,
-        high=high,
+        low=estimate - half,
+        high=estimate + half,
         standard_error=error,
         clusters=count,
         values=int(array.size),
         confidence=confidence,
-        method=method,
         note=note + ".",
     )
 
 
-def check_clusters(clusters: npt.ArrayLike, size: int) -> np.ndarray:
-    """Return labels with shape ``(n, 1)`` or ``(n, 2)``, or raise one clear error.
-
-    Args:
-        clusters: integer or string labels, shape ``(n,)`` or ``(n, 2)``.
-        size: number n of values.
-
-    Raises:
-        ValueError: for another shape, and for labels that are neither integers nor strings.
-    """
+def _check_clusters(clusters: npt.ArrayLike, size: int) -> np.ndarray:
+    """Return labels with shape ``(n, 1)`` or ``(n, 2)``, or raise one clear error."""
     labels = np.asarray(clusters)
     if labels.shape not in ((size,), (size, 1), (size, 2)):
         raise ValueError(
@@ -180,7 +141,7 @@ def check_clusters(clusters: npt.ArrayLike, size: int) -> np.ndarray:
 
 
 def _jackknife_error(
-    values: FloatArray, groups: np.ndarray, names: np.ndarray, count: int, statistic: Statistic
+    values: FloatArray, groups: np.ndarray, count: int, statistic: Statistic
 ) -> float:
     left = []
     for group in range(count):
@@ -188,22 +149,6 @@ def _jackknife_error(
         left.append(_finite(statistic(kept), f"the values without group {group} of {count}"))
     spread = np.array(left) - math.fsum(left) / count
     return math.sqrt((count - 1) / count * float(spread @ spread))
-
-
-def _bootstrap(
-    values: FloatArray,
-    codes: np.ndarray,
-    count: int,
-    statistic: Statistic,
-    replications: int,
-    rng: np.random.Generator,
-) -> FloatArray:
-    draws = np.empty(replications)
-    for b in range(replications):
-        times = np.bincount(rng.integers(count, size=count), minlength=count)
-        sample = np.repeat(values, times[codes].prod(axis=1))
-        draws[b] = _finite(statistic(sample), f"bootstrap sample {b}")
-    return draws
 
 
 def _finite(value: float, what: str) -> float:

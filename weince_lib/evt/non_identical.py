@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from .domains import Family
 from .exceedances import FloatArray
+from .families import Family
 
 
 @dataclass(frozen=True)
@@ -77,19 +77,18 @@ class ScoredUtilities:
         """p_i = P(X_i > u), the shape of ``u`` with an axis of N candidates added last."""
         return self.noise.survival(self._standardised(u))
 
-    def average_survival(self, u: npt.ArrayLike) -> FloatArray:
-        """F_bar_avg(u), the mean of the candidates' survival functions, the shape of ``u``."""
-        return np.asarray(self.exceedance(u).mean(axis=-1))
-
     def constants(self) -> tuple[float, float]:
-        """``(a_N, b_N)`` with F_bar_avg(b_N) = 1 / N and a_N = F_bar_avg(b_N) / f_avg(b_N)."""
+        """``(a_N, b_N)`` with F_bar_avg(b_N) = 1 / N and a_N = F_bar_avg(b_N) / f_avg(b_N).
+
+        F_bar_avg and f_avg are the means of the candidates' survival functions and densities.
+        """
         n = self.size
         # One candidate alone has p_i = 1/N at its own level: the common level lies between these.
         own = self.location + self.scale * float(self.noise.exceedance_level(1.0 / n))
         low, high = float(own.min()), float(own.max())
         if high > low:
             level = brentq(
-                lambda u: math.log(n * float(self.average_survival(u))),
+                lambda u: math.log(n * float(self.exceedance(u).mean())),
                 low,
                 high,
                 xtol=1e-14 * max(1.0, abs(low), abs(high)),

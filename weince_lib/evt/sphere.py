@@ -12,8 +12,8 @@ import numpy.typing as npt
 from scipy.integrate import quad
 
 from ..checks import check_fraction
-from .domains import Family
 from .exceedances import FloatArray
+from .families import Family
 
 
 def intrinsic_dimension(beta: npt.ArrayLike) -> FloatArray:

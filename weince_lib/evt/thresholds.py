@@ -16,19 +16,21 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import chi2
+from scipy.interpolate import CubicSpline
+from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import t as student
 
 from ..checks import check_fraction
-from .clusters import check_clusters
-from .endpoint import KnownEndpointFit, fit_known_endpoint
+from .endpoint import FLOOR, KnownEndpointFit, fit_known_endpoint
 from .exceedances import FloatArray, check_values, select_threshold
-from .gpd import GPDFit, fit_gpd
-from .profile import GPDProfile
-from .target import TargetProfile
+from .gpd import GPDFit, GPDProfile, fit_gpd, likelihood_drop
 
 #: Levels of the threshold that are looked at by default.
 QUANTILES = (0.9, 0.95, 0.975, 0.99, 0.995)
+#: Doublings of the step after which an end of an interval counts as infinite.
+_MAX_STEPS = 60
+#: Stands for minus infinity where a minimiser needs a number.
+_VERY_LOW = -1e6
 #: The upper half of the values, evenly in the logarithm of the share above the threshold.
 MEAN_EXCESS_QUANTILES = tuple((1.0 - np.geomspace(0.5, 0.005, 40)).tolist())
 
@@ -82,7 +84,6 @@ def parameter_stability(
     quantiles: Sequence[float] = QUANTILES,
     endpoint: float | None = None,
     confidence: float = 0.95,
-    floor: float = 1e-6,
 ) -> list[StabilityPoint]:
     """Shape and modified scale over thresholds.
 
@@ -94,7 +95,6 @@ def parameter_stability(
         quantiles: levels of the thresholds, ascending.
         endpoint: x_F for the fits with a known endpoint; ``None`` leaves them out.
         confidence: nominal level of every interval.
-        floor: least shortfall from the known endpoint.
 
     Returns:
         One :class:`StabilityPoint` per level.
@@ -108,9 +108,9 @@ def parameter_stability(
     for level in _ascending(quantiles):
         fit = fit_gpd(array, quantile=level, confidence=confidence)
         known = None
-        if endpoint is not None and fit.threshold < endpoint - floor:
+        if endpoint is not None and fit.threshold < endpoint - FLOOR:
             known = fit_known_endpoint(
-                array, endpoint=endpoint, quantile=level, confidence=confidence, floor=floor
+                array, endpoint=endpoint, quantile=level, confidence=confidence
             )
         points.append(StabilityPoint(level, fit, *_modified_scale(array, fit), known))
     return points
@@ -120,7 +120,6 @@ def mean_residual_life(
     values: npt.ArrayLike,
     *,
     quantiles: Sequence[float] = MEAN_EXCESS_QUANTILES,
-    clusters: npt.ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> list[MeanExcess]:
     """Mean excess over thresholds, with t-intervals.
@@ -128,40 +127,32 @@ def mean_residual_life(
     Args:
         values: sample, shape ``(n,)``, any real dtype.
         quantiles: levels of the thresholds, ascending.
-        clusters: label of the cluster each value comes from, shape ``(n,)``, such as its batch.
-            The interval is then over clusters (a ratio of sums, linearised, t with one degree of
-            freedom less than clusters above the threshold); without labels it takes the values for
-            independent.
-        confidence: level of every interval.
+        confidence: level of every interval, which takes the values for independent.
 
     Returns:
         One :class:`MeanExcess` per level.
 
     Raises:
-        ValueError: for levels that do not ascend or leave fewer than 2 exceedances (or clusters),
-            and values or labels of the wrong form.
+        ValueError: for levels that do not ascend or leave fewer than 2 exceedances, and values of
+            the wrong form.
     """
     check_fraction("confidence", confidence)
     array = check_values(values)
-    labels = None if clusters is None else check_clusters(clusters, array.size)[:, 0]
     points = []
     for level in _ascending(quantiles):
         u = select_threshold(array, None, level)
-        above = array > u
-        excesses = array[above] - u
-        groups = np.arange(excesses.size) if labels is None else labels[above]
-        _, groups = np.unique(groups, return_inverse=True)
-        count = int(groups.max(initial=-1)) + 1
+        excesses = array[array > u] - u
+        count = int(excesses.size)
         if count < 2:
             raise ValueError(
-                f"quantile {level} leaves {count} {'values' if labels is None else 'clusters'} "
-                "above the threshold, at least 2 are needed: lower it"
+                f"quantile {level} leaves {count} values above the threshold, at least 2 are "
+                "needed: lower it"
             )
         mean = float(excesses.mean())
-        residuals = np.bincount(groups, weights=excesses - mean)
-        error = math.sqrt(count / (count - 1) * float(residuals @ residuals)) / excesses.size
+        residuals = excesses - mean
+        error = math.sqrt(count / (count - 1) * float(residuals @ residuals)) / count
         half = float(student.ppf(0.5 + confidence / 2, count - 1)) * error
-        points.append(MeanExcess(u, int(excesses.size), mean, mean - half, mean + half, confidence))
+        points.append(MeanExcess(u, count, mean, mean - half, mean + half, confidence))
     return points
 
 
@@ -173,25 +164,70 @@ def _ascending(quantiles: Sequence[float]) -> list[float]:
 
 
 def _modified_scale(values: FloatArray, fit: GPDFit) -> tuple[float, float, float]:
-    """Estimate and interval of sigma - xi u."""
+    """Estimate and profile-likelihood interval of sigma* = sigma - xi u, in units of the values.
+
+    With sigma* held at a value, each shape xi has its scale sigma* + xi u, so the profile is a
+    maximum over shapes. In theta = xi / sigma the log-likelihood per excess is
+
+        -log sigma - L(theta) - L(theta) / (theta sigma),    L(theta) = mean log(1 + theta y),
+
+    with L(theta) / theta = mean y at theta = 0. L is interpolated over the scanned curve, which
+    finds the hill; the maximum itself is taken with L exact.
+    """
     if fit.regime == "unbounded":
         return math.nan, math.nan, math.nan
     profile = GPDProfile(values[values > fit.threshold] - fit.threshold)
-    drop = 0.5 * float(chi2.ppf(fit.confidence, df=1))
-    points = profile.scan(drop)
-    best = profile.maximum(points)
+    drop = likelihood_drop(fit.confidence)
+    points, best = profile.solve(drop)
     if best is None:  # fit_gpd has found one in the same curve
         raise AssertionError("the profile lost its maximum")
-    points = sorted([*points, best], key=lambda point: point.s)
+    level = profile.level(points, drop)
+    # Beyond the last node no scale whatever may reach the level.
+    while profile.endpoint_log_likelihood(points[-1].s) > level:
+        points.append(profile.at(2.0 * points[-1].s - points[-2].s))
+    shapes = np.array([p.shape for p in points])
+    mean_log = CubicSpline([p.s for p in points], [p.mean_log for p in points], extrapolate=False)
     u = fit.threshold / profile.largest
 
-    def curve(shape: FloatArray, value: float) -> tuple[FloatArray, FloatArray]:
-        scale = value + shape * u
+    def log_likelihood(scale: FloatArray, theta: FloatArray, logs: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            over_theta = np.where(theta == 0.0, profile.mean, logs / theta)
+            heights = -np.log(scale) - logs - over_theta / scale
+            allowed = (scale > 0.0) & (theta > -1.0) & (theta * scale >= -1.0)
+        return np.where(allowed & np.isfinite(heights), heights, -math.inf)
+
+    def below_level(value: float) -> float:
+        """How far the highest log-likelihood with sigma* at ``value`` lies below the level."""
+
+        def lost(shape: float) -> float:
+            scale = np.array([value + shape * u])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                theta = shape / scale
+            if not theta[0] > -1.0:
+                return -_VERY_LOW
+            logs = np.array([profile.mean_log(math.log1p(float(theta[0])))])
+            return -max(float(log_likelihood(scale, theta, logs)[0]), _VERY_LOW)
+
+        scale = value + shapes * u
         with np.errstate(divide="ignore", invalid="ignore"):
-            return shape / scale, scale
+            theta = shapes / scale
+            heights = log_likelihood(scale, theta, mean_log(np.log1p(theta)))
+        top = int(np.argmax(heights))
+        bounds = (float(shapes[max(top - 1, 0)]), float(shapes[min(top + 1, shapes.size - 1)]))
+        found = minimize_scalar(lost, bounds=bounds, method="bounded", options={"xatol": 1e-6})
+        return level + float(found.fun)
 
     estimate = best.scale - best.shape * u
-    target = TargetProfile(profile, points, drop, curve)
+
+    def end(step: float) -> float:
+        inside = estimate
+        for _ in range(_MAX_STEPS):
+            outside = inside + step
+            if below_level(outside) > 0.0:
+                return float(brentq(below_level, inside, outside, xtol=1e-12, rtol=1e-8))
+            inside, step = outside, 2.0 * step
+        return math.copysign(math.inf, step)
+
     step = 0.05 * (abs(estimate) + best.scale)
-    low, high = (end * profile.largest for end in target.interval(estimate, step, -math.inf))
+    low, high = end(-step) * profile.largest, end(step) * profile.largest
     return fit.scale - fit.shape * fit.threshold, low, high

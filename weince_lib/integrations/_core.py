@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from weince_lib.losses.arguments import check_kind
+from weince_lib.losses.arguments import check_kind, may_look
 from weince_lib.losses.candidates import CandidateProblem
 from weince_lib.losses.evidence import TailEvidence, TailSettings, preset
 from weince_lib.losses.infonce import problem_loss
@@ -49,11 +49,23 @@ def check_rows(z: Tensor, name: str) -> None:
     if z.ndim != 2 or z.shape[0] == 0:
         raise ValueError(f"{name} must have shape (rows, d) with rows, got {tuple(z.shape)}")
     check_kind(z, name)
-    if z.device.type == "cpu" and not torch.compiler.is_compiling():
+    if may_look(z, validate=True):
         finite = torch.isfinite(z).all(dim=1)
         if not bool(finite.all()):
             row = int((~finite).nonzero()[0, 0])
             raise ValueError(f"{name}: row {row} holds NaN or infinity")
+
+
+def check_partners(**rows: Tensor) -> None:
+    """Check embeddings that belong together row by row, each as :func:`check_rows` does.
+
+    Raises:
+        ValueError: also for shapes that differ.
+    """
+    for name, z in rows.items():
+        check_rows(z, name)
+    if len(shapes := {tuple(z.shape) for z in rows.values()}) > 1:
+        raise ValueError(f"{', '.join(rows)} must have one shape (N, d), got {sorted(shapes)}")
 
 
 def world() -> tuple[int, int]:

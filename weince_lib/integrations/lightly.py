@@ -18,7 +18,7 @@ from weince_lib.losses.candidates import CandidateProblem
 from weince_lib.losses.distributed import gather_rows
 from weince_lib.losses.similarity import NormalizeRows, loss_dtype, stack_views
 
-from ._core import Correction, check_rows, contrastive_loss, resolve_correction, world
+from ._core import Correction, check_partners, contrastive_loss, resolve_correction, world
 
 
 class NTXentLoss(LightlyNTXentLoss):
@@ -66,13 +66,7 @@ class NTXentLoss(LightlyNTXentLoss):
         Raises:
             ValueError: if the views do not match, or hold numbers no cosine can be taken of.
         """
-        check_rows(out0, "out0")
-        check_rows(out1, "out1")
-        if out0.shape != out1.shape:
-            raise ValueError(
-                "out0 and out1 must be two views of one batch, both (N, d); "
-                f"got {tuple(out0.shape)} and {tuple(out1.shape)}"
-            )
+        check_partners(out0=out0, out1=out1)
         gather = self.gather_distributed and world()[1] > 1
         if self.memory_bank.size[0]:
             problem = self._bank_problem(out0, out1)

@@ -19,7 +19,7 @@ from torch import Tensor
 from weince_lib.losses.candidates import CandidateProblem
 from weince_lib.losses.similarity import NormalizeRows, exact_dtype, loss_dtype
 
-from ._core import Correction, check_rows, contrastive_loss, resolve_correction
+from ._core import Correction, check_partners, contrastive_loss, resolve_correction
 
 
 class ClipLoss(OpenClipLoss):
@@ -66,13 +66,7 @@ class ClipLoss(OpenClipLoss):
         Raises:
             ValueError: if the features do not match, or hold numbers no cosine can be taken of.
         """
-        check_rows(image_features, "image_features")
-        check_rows(text_features, "text_features")
-        if image_features.shape != text_features.shape:
-            raise ValueError(
-                "image_features and text_features must be pairs, both (N, d); "
-                f"got {tuple(image_features.shape)} and {tuple(text_features.shape)}"
-            )
+        check_partners(image_features=image_features, text_features=text_features)
         dtype = loss_dtype(image_features)
         image, text = self._exact(image_features), self._exact(text_features)
         all_images, all_texts = image, text

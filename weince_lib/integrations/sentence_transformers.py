@@ -17,11 +17,12 @@ from sentence_transformers.base.losses.merged_forward import embed_columns
 from sentence_transformers.util import cos_sim
 from torch import Tensor, nn
 
+from weince_lib.checks import check_positive
 from weince_lib.losses.candidates import CandidateProblem
 from weince_lib.losses.distributed import gather_rows
 from weince_lib.losses.similarity import NormalizeRows, loss_dtype
 
-from ._core import Correction, check_rows, contrastive_loss, resolve_correction, world
+from ._core import Correction, check_partners, contrastive_loss, resolve_correction, world
 
 
 class MultipleNegativesRankingLoss(nn.Module):
@@ -56,8 +57,7 @@ class MultipleNegativesRankingLoss(nn.Module):
         correction: Correction = "paper",
     ) -> None:
         super().__init__()
-        if not 0.0 < scale < float("inf"):
-            raise ValueError(f"scale must be positive and finite, got {scale}")
+        check_positive("scale", scale)
         if similarity_fct is not cos_sim:
             raise ValueError(
                 "similarity_fct must be sentence_transformers.util.cos_sim, the one similarity "
@@ -97,10 +97,7 @@ class MultipleNegativesRankingLoss(nn.Module):
             raise ValueError(
                 f"the loss needs an anchor and a positive column, got {len(embeddings)} column(s)"
             )
-        for index, column in enumerate(embeddings):
-            check_rows(column, f"column {index}")
-        if len(shapes := {tuple(column.shape) for column in embeddings}) > 1:
-            raise ValueError(f"columns must have one shape (N, d), got {sorted(shapes)}")
+        check_partners(**{f"column {index}": z for index, z in enumerate(embeddings)})
         rank, size = world() if self.gather_across_devices else (0, 1)
         n = embeddings[0].shape[0]
         columns: list[Tensor] = [NormalizeRows.apply(column) for column in embeddings]
