@@ -47,7 +47,7 @@ def test_content_hash_is_of_the_sentences_and_their_order(tmp_path):
     ("text", "message"),
     [
         (b"", "is empty"),
-        (b"one\n \ntwo\n", r"line 2 is blank; remove"),
+        (b"one\n \ntwo\n", r"line 2 has no text but ' \\n'; remove"),
         (b"one\ntwo\ncaf\xe9 au lait\n", r"line 3: byte 0xe9 is not UTF-8.*iconv"),
     ],
 )
@@ -136,7 +136,7 @@ def test_a_column_of_a_hub_data_set(hub):
     with pytest.raises(ValueError, match="hub:owner/name:COLUMN"):
         load_corpus("hub:owner/name")
     hub.columns = {"text": ["a", None]}
-    with pytest.raises(ValueError, match="row 2 is None"):
+    with pytest.raises(ValueError, match="line 2 has no text but None"):
         load_corpus("hub:owner/name")
 
 

@@ -26,7 +26,6 @@ from weince_lib.vision.datasets import (
     fashion_mnist,
     holdings,
     load,
-    splits,
     title,
 )
 
@@ -152,8 +151,7 @@ def test_another_data_set_is_one_entry(monkeypatch, tmp_path):
     entry = DataSet("dark and light", Shape(64, 64, 16, 1, 8, 2), read, augment)
     monkeypatch.setitem(DATA_SETS, "lights", entry)
     assert load("lights", "train", limit=3).labels.tolist() == [0, 1, 0]
-    assert (title("lights"), splits("lights")) == ("dark and light", ("train", "test"))
-    assert augmentation("lights") == augment
+    assert (title("lights"), augmentation("lights")) == ("dark and light", augment)
     assert content_of("lights", "train") == ""
     assert [h.state for h in holdings() if h.name == "lights"] == ["there"]
     assert check("lights")[0] == Finding(True, "train: 64 images of 1x8x8, 2 classes of 32")

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torchvision import datasets as torchvisions
 
-from weince_lib.vision.datasets import DATA_SETS, load, pretraining_split, splits, title
+from weince_lib.vision.datasets import DATA_SETS, load, pretraining_split, title
 
 FILES = ("cifar10", "cifar100", "stl10", "imagenet32")
 PAPER = (*FILES, "tiny-imagenet")
@@ -94,7 +94,10 @@ def test_titles_and_splits():
     assert {name: pretraining_split(name) for name in PAPER} == dict.fromkeys(PAPER, "train") | {
         "stl10": "unlabeled"
     }
-    assert splits("stl10") == ("train", "test", "unlabeled")
+    with pytest.raises(ValueError, match="unknown split 'unlabeled'; known: train, test"):
+        load("cifar10", "unlabeled")
+    with pytest.raises(ValueError, match="unknown data set 'mnist'; known: digits, digit-pairs"):
+        pretraining_split("mnist")
     assert [title(name) for name in PAPER] == [
         "CIFAR-10",
         "CIFAR-100",

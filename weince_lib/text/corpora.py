@@ -108,7 +108,7 @@ def load_corpus(name: str, *, limit: int = 0, root: Path | str | None = None) ->
         # A column cannot hold a slash, so that a colon in a local folder's name does no harm.
         dataset, _, column = rest.rpartition(":") if ":" in rest else (rest, "", "")
         (texts,) = hub_columns(dataset, "train", *([column] if column else []))
-        return _counted(name, lambda: _strings(name, islice(texts, limit or None)))
+        return _counted(name, lambda: _stripped(name, islice(texts, limit or None)))
     raise ValueError(f"unknown corpus {name!r}; known: {NAMES}")
 
 
@@ -189,10 +189,7 @@ def _from_file(name: str, path: Path, limit: int) -> Corpus:
         # Length and hash were taken from the file as it was then.
         if _stamp(path) != checked:
             raise ValueError(f"{path} has changed since it was opened; load the corpus again")
-        for number, line in enumerate(islice(utf8_lines(path), limit or None), 1):
-            if not line.strip():
-                raise ValueError(f"{path}, line {number} is blank; remove blank lines")
-            yield line.strip()
+        yield from _stripped(str(path), islice(utf8_lines(path), limit or None))
 
     return _counted(name, opened)
 
@@ -214,9 +211,9 @@ def _counted(name: str, opened: Callable[[], Iterator[str]]) -> Corpus:
     return Corpus(name, opened, size, digest.hexdigest())
 
 
-def _strings(name: str, values: Iterable[object]) -> Iterator[str]:
+def _stripped(where: str, values: Iterable[object]) -> Iterator[str]:
     for number, value in enumerate(values, 1):
         text = value.strip() if isinstance(value, str) else ""
         if not text:
-            raise ValueError(f"corpus {name!r}, row {number} is {value!r}; drop rows without text")
+            raise ValueError(f"{where}, line {number} has no text but {value!r}; remove it")
         yield text

@@ -14,7 +14,6 @@ from .loading import (
     holdings,
     load,
     pretraining_split,
-    splits,
     title,
 )
 
@@ -35,6 +34,5 @@ __all__ = [
     "holdings",
     "load",
     "pretraining_split",
-    "splits",
     "title",
 ]

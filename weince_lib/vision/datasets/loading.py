@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import torch
 
@@ -90,7 +89,7 @@ _FOLDER_TITLES = {"cifar10-jpeg": "CIFAR-10 (JPEG)", "cifar10-imagefolder": "CIF
 
 def load(
     name: str,
-    split: Literal["train", "test", "unlabeled"] | str,
+    split: str,
     *,
     root: Path | str | None = None,
     limit: int = 0,
@@ -173,22 +172,13 @@ def content_of(name: str, split: str, *, root: Path | str | None = None, limit: 
     return known.content(known, split, home_of(root), limit) if known.content else ""
 
 
-def splits(name: str) -> tuple[str, ...]:
-    """The splits of a data set.
-
-    Raises:
-        ValueError: for an unknown name, with the known ones listed.
-    """
-    return _named(name).splits
-
-
 def pretraining_split(name: str) -> str:
     """The split that contrastive training takes: of STL-10 the unlabelled one, else ``"train"``.
 
     Raises:
         ValueError: for an unknown name, with the known ones listed.
     """
-    return UNLABELED if UNLABELED in splits(name) else "train"
+    return UNLABELED if UNLABELED in _named(name).splits else "train"
 
 
 def title(name: str) -> str:
