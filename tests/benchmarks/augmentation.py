@@ -14,6 +14,7 @@ epoch.
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
 from collections.abc import Callable
 
@@ -100,7 +101,10 @@ def loss_stage(step: TrainingStep) -> Callable[[], None]:
     """The loss alone, forward and backward, on embeddings as it gets them in a step."""
     on = step.config.precision == "bfloat16"
     with torch.no_grad(), torch.autocast(step.device.type, torch.bfloat16, enabled=on):
-        z0, z1 = (step.forward(view).detach().requires_grad_() for view in step.views())
+        z0, z1 = (
+            step.forward(view).detach().requires_grad_()
+            for view in step.augment(step.images, step.generator)
+        )
 
     def stage() -> None:
         z0.grad = z1.grad = None

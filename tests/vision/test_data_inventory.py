@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import weince_lib
-from weince_lib.vision.datasets import check, fashion_mnist, holdings, load, loading
+from weince_lib.vision.datasets import DATA_SETS, check, fashion_mnist, holdings, load
 
 CHECKOUT = Path(weince_lib.__file__).resolve().parents[1]
 
@@ -46,8 +46,8 @@ def test_holdings_of_an_empty_folder():
 
 
 def test_holdings_tell_whole_from_incomplete(monkeypatch, tmp_path):
-    made.make_cifar(monkeypatch, tmp_path, "cifar10")
-    made.make_imagenet32(monkeypatch, tmp_path)
+    made.make(monkeypatch, tmp_path, "cifar10")
+    made.make(monkeypatch, tmp_path, "imagenet32")
     made.make_tiny_imagenet(monkeypatch, tmp_path, zipped=True)
     (tmp_path / "imagenet32" / "train_data_batch_7").unlink()
     found = states()
@@ -61,7 +61,7 @@ def test_holdings_tell_whole_from_incomplete(monkeypatch, tmp_path):
 
 
 def test_whole_sets_are_found_whole(monkeypatch, tmp_path):
-    made.make_stl10(monkeypatch, tmp_path, per_class=5)
+    made.make(monkeypatch, tmp_path, "stl10", per_class=5)
     findings = check("stl10")
     assert all(finding.ok for finding in findings)
     assert [finding.text for finding in findings[-3:]] == [
@@ -69,7 +69,7 @@ def test_whole_sets_are_found_whole(monkeypatch, tmp_path):
         "test: 50 images of 3x96x96, 10 classes of 5",
         "unlabeled: 7 images of 3x96x96, unlabelled",
     ]
-    md5 = loading.DATA_SETS["stl10"].published().md5["test_X.bin"]
+    md5 = DATA_SETS["stl10"].published.files["test"]["test_X.bin"]
     assert f"{tmp_path / 'stl10_binary' / 'test_X.bin'}: MD5 {md5}" in [f.text for f in findings]
     digits = check("digits")
     assert [finding.text for finding in digits] == [
@@ -92,12 +92,13 @@ def test_tiny_imagenet_is_checked_from_both_places(monkeypatch, tmp_path, zipped
 
 
 def test_every_bad_file_is_named_with_the_expected_hash(monkeypatch, tmp_path):
-    made.make_cifar(monkeypatch, tmp_path, "cifar10")
+    made.make(monkeypatch, tmp_path, "cifar10")
     folder = tmp_path / "cifar-10-batches-py"
     (folder / "data_batch_3").unlink()
     (folder / "test_batch").write_bytes(b"damaged")
     bad = [finding.text for finding in check("cifar10") if not finding.ok]
-    md5 = loading.DATA_SETS["cifar10"].published().md5
+    files = DATA_SETS["cifar10"].published.files
+    md5 = files["train"] | files["test"]
     assert len(bad) == 2
     assert bad[0] == f"{folder / 'data_batch_3'} is missing (expected MD5 {md5['data_batch_3']})"
     assert str(folder / "test_batch") in bad[1]
@@ -105,7 +106,7 @@ def test_every_bad_file_is_named_with_the_expected_hash(monkeypatch, tmp_path):
 
 
 def test_classes_of_unequal_size_are_no_cifar(monkeypatch, tmp_path):
-    made.make_cifar(monkeypatch, tmp_path, "cifar10")  # random labels
+    made.make(monkeypatch, tmp_path, "cifar10")  # random labels
     *files, train, test = check("cifar10")
     assert all(finding.ok for finding in files)
     assert not train.ok
@@ -154,7 +155,7 @@ def test_image_folders_are_counted_and_broken_images_named(tmp_path):
 
 
 def test_relative_root_and_load_agree(monkeypatch, tmp_path):
-    made.make_cifar(monkeypatch, tmp_path / "sets", "cifar10")
+    made.make(monkeypatch, tmp_path / "sets", "cifar10")
     monkeypatch.chdir(tmp_path)
     assert all(f.ok for f in check("cifar10", root="sets")[:-2])
     assert len(load("cifar10", "test", root="sets")) == 4

@@ -10,7 +10,7 @@ import torch
 import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
-from weince_lib.vision.datasets import decoded, load
+from weince_lib.vision.datasets import image_folder, load
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SHARED_DATA = Path(os.environ.get("WEINCE_SHARED_DATA") or REPOSITORY.parent / "shared" / "data")
@@ -141,9 +141,9 @@ def test_cifar10_in_jpeg(tmp_path):
 @pytest.fixture
 def kept(folder, monkeypatch, tmp_path):
     """The folder of kept arrays, for sets of six files and more; one decoding a line in a list."""
-    read, calls = decoded._decode_all, []
-    monkeypatch.setattr(decoded, "CACHE_FROM", 6)
-    monkeypatch.setattr(decoded, "_decode_all", lambda *given: calls.append(1) or read(*given))
+    read, calls = image_folder._decode_all, []
+    monkeypatch.setattr(image_folder, "CACHE_FROM", 6)
+    monkeypatch.setattr(image_folder, "_decode_all", lambda *given: calls.append(1) or read(*given))
     monkeypatch.setenv("WEINCE_DATA", str(tmp_path / "data"))
     return tmp_path / "data" / "cache", calls
 

@@ -1,18 +1,23 @@
-"""The paper's data sets: each loader on files in the true format, and one clear error each."""
+"""The paper's data sets: files in the true format, downloads, and one clear error each."""
 
+import functools
+import http.server
 import os
 import pickle
-import re
+import tarfile
+import threading
 from urllib.error import URLError
 
 import numpy as np
 import published_files as made
 import pytest
 import torch
+from torchvision import datasets as torchvisions
 
-from weince_lib.vision.datasets import load, loading, pretraining_split, splits, title
+from weince_lib.vision.datasets import DATA_SETS, load, pretraining_split, title
 
-PAPER = ("cifar10", "cifar100", "stl10", "imagenet32", "tiny-imagenet")
+FILES = ("cifar10", "cifar100", "stl10", "imagenet32")
+PAPER = (*FILES, "tiny-imagenet")
 
 
 @pytest.fixture
@@ -31,26 +36,18 @@ def offline(monkeypatch):
 
 @pytest.fixture
 def make(monkeypatch, tmp_path, offline):
-    """Make one of the sets below tmp_path; return images and labels by split."""
-
-    def make(name):
-        if name.startswith("cifar"):
-            return made.make_cifar(monkeypatch, tmp_path, name)
-        if name == "imagenet32":
-            return made.make_imagenet32(monkeypatch, tmp_path)
-        return made.make_stl10(monkeypatch, tmp_path)
-
-    return make
+    """Make one of the sets of files below tmp_path; return images and labels by split."""
+    return lambda name: made.make(monkeypatch, tmp_path, name)
 
 
-def spec(name):
-    return loading.DATA_SETS[name].published()
+def published(name):
+    return DATA_SETS[name].published
 
 
 # --- contents -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["cifar10", "cifar100", "imagenet32", "stl10"])
+@pytest.mark.parametrize("name", FILES)
 def test_every_split_is_what_was_written(make, tmp_path, offline, name):
     for split, (images, labels) in make(name).items():
         found = load(name, split, root=tmp_path)
@@ -58,22 +55,19 @@ def test_every_split_is_what_was_written(make, tmp_path, offline, name):
         assert found.images.dtype == torch.uint8
         assert np.array_equal(found.images.numpy(), images)
         assert np.array_equal(found.labels.numpy(), labels)
-        assert len(found.classes) == (0 if split == "unlabeled" else spec(name).classes)
+        assert len(found.classes) == (0 if split == "unlabeled" else DATA_SETS[name].shape.classes)
         part = load(name, split, root=tmp_path, limit=5)
         assert np.array_equal(part.images.numpy(), images[:5])
         assert np.array_equal(part.labels.numpy(), labels[:5])
+    last = {"cifar100": "class 99", "imagenet32": "1000", "stl10": "truck", "cifar10": "class 9"}
+    assert load(name, "test", root=tmp_path, limit=1).classes[-1] == last[name]
     assert offline == []
-
-
-def test_cifar_classes_are_the_files_names(make, tmp_path):
-    make("cifar100")
-    assert load("cifar100", "test", root=tmp_path).classes[99] == "class 99"
 
 
 @pytest.mark.parametrize("name", ["cifar10", "imagenet32"])
 def test_a_limit_reads_no_more_files_than_it_needs(make, tmp_path, name):
     images, _ = make(name)["train"]
-    (tmp_path / spec(name).folder / spec(name).files["train"][-1]).write_bytes(b"damaged")
+    (tmp_path / published(name).folder / [*published(name).files["train"]][-1]).write_bytes(b"bad")
     n = len(images) // 2
     assert len(load(name, "train", root=tmp_path, limit=n)) == n
     with pytest.raises(ValueError, match="is not the published file"):
@@ -96,18 +90,14 @@ def test_tiny_imagenet(monkeypatch, tmp_path, offline, zipped):
     assert offline == []
 
 
-def test_stl10_alone_has_another_split_to_train_with():
+def test_titles_and_splits():
     assert {name: pretraining_split(name) for name in PAPER} == dict.fromkeys(PAPER, "train") | {
         "stl10": "unlabeled"
     }
-    assert splits("stl10") == ("train", "test", "unlabeled")
     with pytest.raises(ValueError, match="unknown split 'unlabeled'; known: train, test"):
         load("cifar10", "unlabeled")
     with pytest.raises(ValueError, match="unknown data set 'mnist'; known: digits, digit-pairs"):
         pretraining_split("mnist")
-
-
-def test_titles():
     assert [title(name) for name in PAPER] == [
         "CIFAR-10",
         "CIFAR-100",
@@ -120,50 +110,46 @@ def test_titles():
     assert title("imagefolder:data/birds") == "birds (image folder)"
 
 
-@pytest.mark.parametrize("name", ["cifar10", "cifar100", "imagenet32", "stl10"])
-def test_every_file_has_a_published_hash(name):
-    needed = {file for split in splits(name) for file in spec(name).needed(split)}
-    assert needed == set(spec(name).md5)
-    assert all(re.fullmatch(r"[0-9a-f]{32}", md5) for md5 in spec(name).md5.values())
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("cifar10", torchvisions.CIFAR10),
+        ("cifar100", torchvisions.CIFAR100),
+        ("stl10", torchvisions.STL10),
+    ],
+)
+def test_files_addresses_and_hashes_are_torchvisions(name, known):
+    ours = published(name)
+    assert (ours.folder, ours.url) == (known.base_folder, known.url)
+    assert (ours.archive, ours.archive_md5) == (known.filename, known.tgz_md5)
+    theirs = dict([*known.train_list, *known.test_list])
+    if name != "stl10":
+        theirs[known.meta["filename"]] = known.meta["md5"]
+    assert {k: v for files in ours.files.values() for k, v in files.items()} == theirs
 
 
 # --- missing and damaged files --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["cifar10", "cifar100", "stl10", "imagenet32"])
+@pytest.mark.parametrize("name", FILES)
 def test_missing_files_are_named_with_their_hash_and_place(make, tmp_path, offline, name):
     make(name)
-    known = spec(name)
-    file = known.files["test"][0]
+    known = published(name)
+    file, md5 = [*known.files["test"].items()][-1]
     (tmp_path / known.folder / file).unlink()
     with pytest.raises(FileNotFoundError) as error:
         load(name, "test", root=tmp_path)
     message = str(error.value)
     assert "\n" not in message
-    assert f"{tmp_path / known.folder} lacks {file} (MD5 {known.md5[file]})" in message
-    if known.archive is None:
+    assert f"{tmp_path / known.folder} lacks {file} (MD5 {md5})" in message
+    if not known.url:
         assert offline == []  # its publisher asks for an agreement
         assert "https://image-net.org/download-images" in message
     else:
-        assert offline == [known.archive.url]
+        assert offline == [known.url]
         assert "no route to host" in message
-        assert f"put {known.archive.file} (MD5 {known.archive.md5}) into {tmp_path}" in message
+        assert f"put {known.archive} (MD5 {known.archive_md5}) into {tmp_path}" in message
     load(name, "train", root=tmp_path)  # the other split's files are whole
-
-
-@pytest.mark.parametrize("name", ["cifar10", "stl10", "imagenet32"])
-def test_a_changed_file_is_named_with_both_hashes(make, tmp_path, name):
-    make(name)
-    known = spec(name)
-    file = known.files["test"][-1]
-    path = tmp_path / known.folder / file
-    content = path.read_bytes()
-    damaged = content[:-1] + bytes([content[-1] ^ 1])
-    path.write_bytes(damaged)
-    with pytest.raises(ValueError, match="is not the published file") as error:
-        load(name, "test", root=tmp_path)
-    for word in (str(path), made.md5(damaged), f"expected {known.md5[file]}", "get it again"):
-        assert word in str(error.value)
 
 
 class Trap:
@@ -178,38 +164,116 @@ class Trap:
 
 @pytest.mark.parametrize(
     ("name", "file"),
-    [("cifar10", "test_batch"), ("cifar10", "batches.meta"), ("imagenet32", "val_data")],
+    [
+        ("cifar10", "test_batch"),
+        ("cifar10", "batches.meta"),
+        ("imagenet32", "val_data"),
+        ("stl10", "test_y.bin"),
+    ],
 )
-def test_code_in_a_pickle_that_is_not_the_published_one_is_not_run(make, tmp_path, name, file):
+def test_a_changed_file_is_named_with_both_hashes_and_runs_no_code(make, tmp_path, name, file):
     make(name)
-    (tmp_path / spec(name).folder / file).write_bytes(
-        pickle.dumps({"data": Trap(tmp_path / "ran")})
-    )
-    with pytest.raises(ValueError, match="is not the published file"):
+    path = tmp_path / published(name).folder / file
+    path.write_bytes(pickle.dumps({"data": Trap(tmp_path / "ran")}))
+    with pytest.raises(ValueError, match="is not the published file") as error:
         load(name, "test", root=tmp_path)
+    expected = f"expected {published(name).files['test'][file]}"
+    for word in (str(path), made.md5(path.read_bytes()), expected, "get it again"):
+        assert word in str(error.value)
     assert not (tmp_path / "ran").exists()
 
 
 def test_wrong_tiny_imagenet(monkeypatch, tmp_path, offline):
-    with pytest.raises(FileNotFoundError, match=r"no route to host.* put tiny-imagenet-200.zip"):
-        load("tiny-imagenet", "test", root=tmp_path)
+    def refused(kind, message, split="test"):
+        with pytest.raises(kind, match=message):
+            load("tiny-imagenet", split, root=tmp_path)
+
+    refused(FileNotFoundError, r"put tiny-imagenet-200.zip \(MD5 .*no route to host")
     made.make_tiny_imagenet(monkeypatch, tmp_path, zipped=False)
     folder = tmp_path / "tiny-imagenet-200"
     annotations = folder / "val" / "val_annotations.txt"
     text = annotations.read_text()
     annotations.write_text(text.replace(made.WNIDS[1], "n00000000", 1))
-    with pytest.raises(ValueError, match=r"line 2: 'n00000000' is no class of wnids\.txt"):
-        load("tiny-imagenet", "test", root=tmp_path)
+    refused(ValueError, r"line 2: 'n00000000' is no class of wnids\.txt")
     annotations.write_text(text.splitlines(keepends=True)[0])
-    with pytest.raises(ValueError, match="test has 1 images, expected 5"):
-        load("tiny-imagenet", "test", root=tmp_path)
+    refused(ValueError, "test has 1 images, expected 5")
     annotations.write_text(text)
     (folder / "val" / "images" / "val_2.JPEG").unlink()
-    with pytest.raises(FileNotFoundError, match=r"lacks val/images/val_2.JPEG; get .*MD5 [0-9a-f]"):
-        load("tiny-imagenet", "test", root=tmp_path)
+    refused(FileNotFoundError, r"lacks val/images/val_2.JPEG; get .*MD5 [0-9a-f]")
     annotations.unlink()
-    with pytest.raises(FileNotFoundError, match=r"lacks val/val_annotations.txt"):
-        load("tiny-imagenet", "test", root=tmp_path)
+    refused(FileNotFoundError, r"lacks val/val_annotations.txt")
+    (folder / "wnids.txt").write_text("n00000000\n")
+    refused(ValueError, r"wnids\.txt lists 1 classes, expected 3", "train")
     (tmp_path / "tiny-imagenet-200.zip").write_bytes(b"half a zip")
-    with pytest.raises(ValueError, match=r"200.zip is not the published file: its MD5 .* expected"):
-        load("tiny-imagenet", "train", root=tmp_path)
+    refused(ValueError, r"200.zip is not the published file: its MD5 .* expected", "train")
+
+
+# --- downloads: from a server on this machine, through torchvision, to the data folder ------------
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A server on this machine, and the folder it offers."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_given):
+            pass
+
+    folder = tmp_path / "site"
+    folder.mkdir()
+    serve = functools.partial(Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", folder
+        server.shutdown()
+
+
+@pytest.fixture
+def offered(monkeypatch, site):
+    """The archive of a small CIFAR-10 on the server: its content and its path."""
+    address, folder = site
+    truth = made.make(monkeypatch, folder, "cifar10")
+    path = folder / published("cifar10").archive
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(folder / published("cifar10").folder, published("cifar10").folder)
+    made.publish(
+        monkeypatch,
+        "cifar10",
+        url=f"{address}/{path.name}",
+        archive_md5=made.md5(path.read_bytes()),
+    )
+    return truth, path
+
+
+def test_a_set_is_downloaded_to_the_data_folder_and_unpacked(monkeypatch, tmp_path, offered):
+    truth, path = offered
+    monkeypatch.setenv("WEINCE_DATA", str(tmp_path / "home"))
+    assert np.array_equal(load("cifar10", "test").images.numpy(), truth["test"][0])
+    path.unlink()
+    assert np.array_equal(load("cifar10", "train").images.numpy(), truth["train"][0])
+
+
+def test_an_archive_put_there_by_hand_needs_no_network(tmp_path, offered):
+    truth, path = offered
+    (tmp_path / "home").mkdir()
+    path.rename(tmp_path / "home" / path.name)
+    found = load("cifar10", "test", root=tmp_path / "home")
+    assert np.array_equal(found.images.numpy(), truth["test"][0])
+
+
+def test_a_damaged_download_is_one_error_with_the_expected_hash(tmp_path, offered):
+    _, path = offered
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(FileNotFoundError, match="corrupted") as error:
+        load("cifar10", "test", root=tmp_path / "home")
+    assert f"(MD5 {published('cifar10').archive_md5})" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_tiny_imagenet_is_downloaded_and_stays_zipped(monkeypatch, tmp_path, site):
+    address, folder = site
+    made.make_tiny_imagenet(monkeypatch, folder, zipped=True)
+    archive = published("tiny-imagenet").archive
+    made.publish(monkeypatch, "tiny-imagenet", url=f"{address}/{archive}")
+    assert len(load("tiny-imagenet", "test", root=tmp_path / "home")) == 5
+    assert [p.name for p in (tmp_path / "home").iterdir()] == [archive]

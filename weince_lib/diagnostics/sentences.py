@@ -18,12 +18,9 @@ import torch
 
 from ..errors import InputError, MissingPackageError
 from ..losses.similarity import two_view_scores
+from ..text.corpora import WORDNET, wordnet_synsets
+from ..text.weights import WEIGHTS_SHA256
 from .choice_bank import ChoiceBank, ScoreBank, choices_of
-
-#: Where Debian's package has WordNet.
-WORDNET = Path("/usr/share/wordnet")
-#: Of ``model.safetensors`` in the original release of all-MiniLM-L6-v2.
-WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
 def _package(name: str, distribution: str) -> Any:
@@ -57,15 +54,10 @@ def wordnet_pairs(folder: Path | str = WORDNET) -> list[tuple[str, str]]:
         MissingPackageError: if one of the files is not there.
     """
     pairs = []
-    for part in ("noun", "verb", "adj", "adv"):
-        path = Path(folder) / f"data.{part}"
-        if not path.exists():
-            raise MissingPackageError(f"{path} is missing; it comes with Debian's wordnet-base")
-        for line in path.read_text(encoding="utf-8").splitlines():
-            # The licence at the head of each file is indented; a synset's text follows a bar.
-            gloss, _, rest = line.partition(" | ")[2].partition('; "')
-            if not line.startswith(" ") and rest:
-                pairs.append((gloss.strip(), rest.partition('"')[0].strip()))
+    for text in wordnet_synsets(folder):
+        gloss, _, rest = text.partition('; "')
+        if rest:
+            pairs.append((gloss.strip(), rest.partition('"')[0].strip()))
     return pairs
 
 

@@ -24,11 +24,12 @@ from itertools import islice
 from pathlib import Path
 
 from .. import paths
-from ..diagnostics.sentences import WORDNET
 from ..errors import MissingPackageError
 from . import grammar
-from .hub import hub_rows
+from .hub import hub_columns
 
+#: Where Debian's package has WordNet.
+WORDNET = Path("/usr/share/wordnet")
 #: Sentences of the grammar without a limit.
 GRAMMAR_SIZE = 2048
 #: SimCSE's training file (Gao et al. 2021).
@@ -37,7 +38,6 @@ WIKI_FILE = "wiki1m_for_simcse.txt"
 WIKI_ON_HUB = "hub:sentence-transformers/wiki1m-for-simcse"
 #: How the names of corpora look, for messages.
 NAMES = "grammar, wordnet, wiki, file:PATH, hub:DATASET[:COLUMN]"
-WORDNET_PARTS = ("noun", "verb", "adj", "adv")
 
 
 @dataclass(frozen=True)
@@ -107,14 +107,13 @@ def load_corpus(name: str, *, limit: int = 0, root: Path | str | None = None) ->
     if kind == "hub" and rest:
         # A column cannot hold a slash, so that a colon in a local folder's name does no harm.
         dataset, _, column = rest.rpartition(":") if ":" in rest else (rest, "", "")
-        rows = hub_rows(dataset, "train")
-        texts = rows[rows.text_column(column)]
-        return _counted(name, lambda: _strings(name, islice(texts, limit or None)))
+        (texts,) = hub_columns(dataset, "train", *([column] if column else []))
+        return _counted(name, lambda: _stripped(name, islice(texts, limit or None)))
     raise ValueError(f"unknown corpus {name!r}; known: {NAMES}")
 
 
-def wordnet_glosses(folder: Path | str = WORDNET) -> Iterator[str]:
-    """Definitions of WordNet's synsets without their examples, each once, in the files' order.
+def wordnet_synsets(folder: Path | str = WORDNET) -> Iterator[str]:
+    """What WordNet says of each synset, definition and examples, in the files' order.
 
     Args:
         folder: holds ``data.noun``, ``data.verb``, ``data.adj`` and ``data.adv``.
@@ -122,8 +121,7 @@ def wordnet_glosses(folder: Path | str = WORDNET) -> Iterator[str]:
     Raises:
         MissingPackageError: if one of the files is not there.
     """
-    seen: set[str] = set()
-    for part in WORDNET_PARTS:
+    for part in ("noun", "verb", "adj", "adv"):
         path = Path(folder) / f"data.{part}"
         if not path.is_file():
             raise MissingPackageError(
@@ -132,10 +130,22 @@ def wordnet_glosses(folder: Path | str = WORDNET) -> Iterator[str]:
         with path.open(encoding="utf-8") as lines:
             for line in lines:
                 # The licence at the head of each file is indented; a synset's text follows a bar.
-                gloss = line.partition(" | ")[2].partition('; "')[0].strip()
-                if not line.startswith(" ") and gloss and gloss not in seen:
-                    seen.add(gloss)
-                    yield gloss
+                text = line.partition(" | ")[2]
+                if not line.startswith(" ") and text:
+                    yield text
+
+
+def wordnet_glosses(folder: Path | str = WORDNET) -> Iterator[str]:
+    """Definitions of WordNet's synsets without their examples, each once.
+
+    Args:
+        folder: see :func:`wordnet_synsets`.
+
+    Raises:
+        MissingPackageError: if one of the files is not there.
+    """
+    glosses = (text.partition('; "')[0].strip() for text in wordnet_synsets(folder))
+    return iter(dict.fromkeys(gloss for gloss in glosses if gloss))
 
 
 def corpus_file(path: Path | str) -> Path:
@@ -152,40 +162,34 @@ def corpus_file(path: Path | str) -> Path:
     return path
 
 
-def file_sentences(path: Path, limit: int = 0) -> Iterator[str]:
-    """The lines of a UTF-8 file without the white space around them, one at a time.
+def utf8_lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file with their ends, one at a time, without a byte-order mark.
 
-    Args:
-        path: the file; a line ends in LF or CR LF.
-        limit: stop after so many lines; 0 reads all.
+    Only a line feed ends a line; other separators are part of the text.
 
     Raises:
-        FileNotFoundError: if it is not there.
-        ValueError: for a blank line or one that is not UTF-8, with its number.
+        ValueError: for a line that is not UTF-8, with its number.
     """
-    with corpus_file(path).open("rb") as lines:
-        for number, raw in enumerate(islice(lines, limit or None), 1):
+    with path.open("rb") as lines:
+        for number, raw in enumerate(lines, 1):
             try:
-                text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+                yield raw.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
                 raise ValueError(
-                    f"{path}, line {number}: byte {error.start + 1} of the line is not UTF-8 "
-                    f"(0x{raw[error.start]:02x}); convert the file, for example with iconv"
+                    f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not UTF-8; "
+                    "convert the file, for example with iconv"
                 ) from error
-            if not text:
-                raise ValueError(f"{path}, line {number} is blank; remove blank lines")
-            yield text
 
 
 def _from_file(name: str, path: Path, limit: int) -> Corpus:
-    path = path.absolute()
+    path = corpus_file(path).absolute()
     checked = _stamp(path)
 
     def opened() -> Iterator[str]:
         # Length and hash were taken from the file as it was then.
         if _stamp(path) != checked:
             raise ValueError(f"{path} has changed since it was opened; load the corpus again")
-        yield from file_sentences(path, limit)
+        yield from _stripped(str(path), islice(utf8_lines(path), limit or None))
 
     return _counted(name, opened)
 
@@ -207,9 +211,9 @@ def _counted(name: str, opened: Callable[[], Iterator[str]]) -> Corpus:
     return Corpus(name, opened, size, digest.hexdigest())
 
 
-def _strings(name: str, values: Iterable[object]) -> Iterator[str]:
+def _stripped(where: str, values: Iterable[object]) -> Iterator[str]:
     for number, value in enumerate(values, 1):
         text = value.strip() if isinstance(value, str) else ""
         if not text:
-            raise ValueError(f"corpus {name!r}, row {number} is {value!r}; drop rows without text")
+            raise ValueError(f"{where}, line {number} has no text but {value!r}; remove it")
         yield text

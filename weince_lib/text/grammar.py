@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 #: Weight of agent, action, object and place in the score.
 WEIGHTS = (0.3, 0.3, 0.25, 0.15)
@@ -65,31 +64,23 @@ _DETERMINERS = ("the", "a", "the young", "the old", "this", "one")
 _PREPOSITIONS = ("in", "near", "behind")
 
 
-def _names(text: str) -> tuple[tuple[str, str], ...]:
-    found = []
-    for word in text.split():
-        first, _, second = word.partition("/")
-        found.append((first, second))
-    return tuple(found)
-
-
 #: Names of every concept, slot by slot; concept c belongs to topic c // 3.
-LEXICON = tuple(_names(text) for text in (_AGENTS, _ACTIONS, _OBJECTS, _PLACES))
+LEXICON = tuple(
+    tuple(tuple(concept.split("/")) for concept in text.split())
+    for text in (_AGENTS, _ACTIONS, _OBJECTS, _PLACES)
+)
 CONCEPTS_PER_TOPIC = 3
 TOPICS = len(LEXICON[0]) // CONCEPTS_PER_TOPIC
 
 
-@dataclass(frozen=True)
-class Meaning:
-    """What a sentence says: one concept a slot, as places in :data:`LEXICON`."""
-
-    concepts: tuple[int, int, int, int]
+#: What a sentence says: one concept a slot, as places in :data:`LEXICON`.
+Meaning = tuple[int, ...]
 
 
 def agreement(a: Meaning, b: Meaning) -> float:
     """The known similarity of two meanings, in [0, 5]; see the head of this module."""
     total = 0.0
-    for weight, one, other in zip(WEIGHTS, a.concepts, b.concepts, strict=True):
+    for weight, one, other in zip(WEIGHTS, a, b, strict=True):
         if one == other:
             total += weight
         elif one // CONCEPTS_PER_TOPIC == other // CONCEPTS_PER_TOPIC:
@@ -111,26 +102,23 @@ class Speaker:
     def meaning(self) -> Meaning:
         """A new meaning: a topic, and each slot from it with chance :data:`LOYALTY`."""
         topic = self._below(TOPICS)
-        a, b, c, d = (self._concept(topic) for _ in LEXICON)
-        return Meaning((a, b, c, d))
+        return tuple(self._concept(topic) for _ in LEXICON)
 
     def vary(self, meaning: Meaning, change: float) -> Meaning:
         """A copy in which each slot is changed with a chance: half within its topic."""
         slots = []
-        for concept in meaning.concepts:
+        for concept in meaning:
             topic = concept // CONCEPTS_PER_TOPIC
             if self._draw.random() < change:
                 kept = topic if self._draw.random() < 0.5 else self._below(TOPICS)
                 concept = kept * CONCEPTS_PER_TOPIC + self._below(CONCEPTS_PER_TOPIC)
             slots.append(concept)
-        a, b, c, d = slots
-        return Meaning((a, b, c, d))
+        return tuple(slots)
 
     def say(self, meaning: Meaning) -> str:
         """One of the many sentences with this meaning."""
         agent, action, thing, place = (
-            names[concept][self._below(2)]
-            for names, concept in zip(LEXICON, meaning.concepts, strict=True)
+            names[concept][self._below(2)] for names, concept in zip(LEXICON, meaning, strict=True)
         )
         who, what, where = (self._with_determiner(word) for word in (agent, thing, place))
         opening, preposition = self._pick(_OPENINGS), self._pick(_PREPOSITIONS)

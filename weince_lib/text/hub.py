@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from ..errors import MissingPackageError
@@ -13,64 +12,22 @@ from ..errors import MissingPackageError
 USUAL_COLUMNS = ("text", "sentence", "sent0")
 
 
-@dataclass(frozen=True)
-class HubRows:
-    """One split of a data set; its rows stay on disk.
+def hub_columns(name: str, split: str, *columns: str) -> list[Iterable[Any]]:
+    """Columns of one split of a data set, which is downloaded if it is not in the cache.
 
-    Attributes:
-        name: of the data set.
-        rows: a ``datasets.Dataset``.
-    """
-
-    name: str
-    rows: Any
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of its columns."""
-        return list(self.rows.column_names)
-
-    def __getitem__(self, column: str) -> Iterable[Any]:
-        if column not in self.columns:
-            raise ValueError(
-                f"data set {self.name} has no column {column!r}; it has {', '.join(self.columns)}"
-            )
-        found: Iterable[Any] = self.rows[column]
-        return found
-
-    def text_column(self, named: str = "") -> str:
-        """The column asked for, or the usual one for text.
-
-        Raises:
-            ValueError: if none is named and there is neither a usual one nor a single column.
-        """
-        if named:
-            return named
-        for column in USUAL_COLUMNS:
-            if column in self.columns:
-                return column
-        if len(self.columns) == 1:
-            return self.columns[0]
-        raise ValueError(
-            f"data set {self.name} has columns {', '.join(self.columns)}; name the one with the "
-            f"sentences: hub:{self.name}:COLUMN"
-        )
-
-
-def hub_rows(name: str, split: str) -> HubRows:
-    """Open one split of a data set, downloading it if it is not in the cache.
-
-    Without a network the library tries for half a minute before it looks into its cache; with
-    ``HF_HUB_OFFLINE=1`` in the environment it looks there at once.
+    The rows stay on disk. Without a network the library tries for half a minute before it looks
+    into its cache; with ``HF_HUB_OFFLINE=1`` in the environment it looks there at once.
 
     Args:
         name: on the hub, such as ``mteb/stsbenchmark-sts``, or a local folder.
         split: ``"train"``, ``"test"`` or whatever the data set has.
+        columns: their names; by default the usual one for text, or the only one.
 
     Raises:
         MissingPackageError: without the ``datasets`` package.
         ConnectionError: if the hub cannot be reached or has no such data set, with what to do.
-        ValueError: for a split that is not there, with the library's own words.
+        ValueError: for a split that is not there, with the library's own words; for a column that
+            is not; if none is named and there is neither a usual one nor a single one.
     """
     try:
         datasets = importlib.import_module("datasets")
@@ -79,7 +36,7 @@ def hub_rows(name: str, split: str) -> HubRows:
             "datasets is not installed, which reads the hub; pip install datasets"
         ) from error
     try:
-        return HubRows(name, datasets.load_dataset(name, split=split))
+        rows = datasets.load_dataset(name, split=split)
     except (OSError, RuntimeError) as error:
         # No network, offline mode, and an unknown or closed data set all look alike from here.
         raise ConnectionError(
@@ -89,3 +46,16 @@ def hub_rows(name: str, split: str) -> HubRows:
             "HF_HUB_OFFLINE=1 reads it at once), or write its sentences to a text file, one a "
             "line, and use file:PATH"
         ) from error
+    there = list(rows.column_names)
+    if not columns:
+        usual = [column for column in USUAL_COLUMNS if column in there]
+        if not usual and len(there) != 1:
+            raise ValueError(
+                f"data set {name} has columns {', '.join(there)}; name the one with the "
+                f"sentences: hub:{name}:COLUMN"
+            )
+        columns = ((usual or there)[0],)
+    for column in columns:
+        if column not in there:
+            raise ValueError(f"data set {name} has no column {column!r}; it has {', '.join(there)}")
+    return [rows[column] for column in columns]

@@ -28,8 +28,9 @@ import csv
 import hashlib
 import io
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ from scipy import stats
 from .. import paths
 from ..errors import InputError
 from . import grammar
-from .hub import hub_rows
+from .corpora import utf8_lines
+from .hub import hub_columns
 
 #: Sub-sets of each year that SentEval, and so SimCSE, uses; 2013 is without the licensed SMT.
 YEARS = {
@@ -57,6 +59,10 @@ SICK_FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_
 #: Where archives put their files below the data folder.
 _ABOVE = ("", "SentEval/data/downstream", "senteval/downstream")
 
+#: Two sentences and their score.
+Pair = tuple[str, str, float]
+#: Where a row stands, for messages, and its cells.
+Row = tuple[str, Sequence[Any]]
 #: Sentences to vectors, shape ``(n, d)``: an array, or a tensor on any device.
 Encode = Callable[[Sequence[str]], Any]
 
@@ -107,25 +113,35 @@ def load_sts(name: str, split: str, root: Path | str | None = None) -> StsPairs:
     folder = paths.data() if root is None else Path(root)
     if name == "grammar":
         count, seed = _one_of(name, split, GRAMMAR_SPLITS)
-        first, second, scores = grammar.graded_pairs(count, seed)
-        return _pairs(name, split, zip(first, second, scores, strict=True))
-    if name == "stsb":
-        return _pairs(name, split, _stsb_rows(folder, split))
-    if name in YEARS:
+        pairs: Iterable[Pair] = zip(*grammar.graded_pairs(count, seed), strict=True)
+    elif name == "stsb":
+        pairs = _stsb(folder, split)
+    elif name in YEARS:
         _one_of(name, split, {"test": 0})
-        rows = (row for part in YEARS[name] for row in _year_rows(folder, name, part))
-        return _pairs(name, split, rows)
-    if name == "sickr":
-        return _pairs(name, split, _sick_rows(folder, _one_of(name, split, SICK_FILES)))
-    if name.startswith("hub:"):
-        return _pairs(name, split, _hub_rows(name, split))
-    raise ValueError(f"unknown STS data {name!r}; known: {', '.join(NAMES)}, hub:DATASET")
+        pairs = (pair for part in YEARS[name] for pair in _year(folder, name, part))
+    elif name == "sickr":
+        file = _one_of(name, split, SICK_FILES)
+        path = _first_file(folder, [f"SICK/{file}"], "Get SICK in SentEval's layout")
+        pairs = _checked(_tabbed(path), 1, 2, 3, skip=1)
+    elif name.startswith("hub:"):
+        there = "validation" if split == "dev" else split
+        columns = hub_columns(name.removeprefix("hub:"), there, "sentence1", "sentence2", "score")
+        rows = enumerate(zip(*columns, strict=True), 1)
+        pairs = _checked(((f"{name}, {split}, row {n}", row) for n, row in rows), 0, 1, 2)
+    else:
+        raise ValueError(f"unknown STS data {name!r}; known: {', '.join(NAMES)}, hub:DATASET")
+    listed = list(pairs)
+    if not listed:
+        raise ValueError(f"STS data {name!r}, split {split!r}, has no pairs")
+    first, second, scores = zip(*listed, strict=True)
+    return StsPairs(name, split, first, second, np.asarray(scores, dtype=np.float64))
 
 
 def sts_score(encode: Encode, pairs: StsPairs) -> float:
     """Spearman correlation of cosines with the gold scores, times 100, over all pairs at once.
 
-    This is SimCSE's "all" setting: the sub-sets of a year are one list (Gao et al. 2021, B).
+    This is SimCSE's "all" setting: the sub-sets of a year are one list (Gao et al. 2021, B). A
+    cosine is 0 where a vector is zero, as in SentEval.
 
     Args:
         encode: sentences to vectors.
@@ -135,7 +151,10 @@ def sts_score(encode: Encode, pairs: StsPairs) -> float:
         InputError: for vectors that are not finite or of the wrong shape, or cosines that are all
             equal, which have no order.
     """
-    similarity = cosines(*vectors(encode, pairs))
+    a, b = (_vectors(encode, side) for side in (pairs.first, pairs.second))
+    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    products: NDArray[np.float64] = (a * b).sum(1)
+    similarity = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
     if np.ptp(similarity) == 0 or np.ptp(pairs.scores) == 0:
         raise InputError(
             f"{pairs.name}, {pairs.split}: all {len(pairs)} cosines or all scores are equal, so "
@@ -144,50 +163,25 @@ def sts_score(encode: Encode, pairs: StsPairs) -> float:
     return 100.0 * float(stats.spearmanr(similarity, pairs.scores).statistic)
 
 
-def cosines(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cosine of each row of ``a`` with the same row of ``b``, shape ``(pairs,)``.
-
-    It is 0 where a vector is zero, as in SentEval.
-
-    Args:
-        a: shape ``(pairs, d)``.
-        b: the same shape.
-    """
-    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    products: NDArray[np.float64] = (a * b).sum(1)
-    return np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
-
-
-def vectors(encode: Encode, pairs: StsPairs) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Both sides encoded, each float64 of shape ``(pairs, d)``.
+def _vectors(encode: Encode, sentences: Sequence[str]) -> NDArray[np.float64]:
+    """Sentences encoded, shape ``(sentences, d)``.
 
     Raises:
         InputError: for vectors that are not finite or of the wrong shape.
     """
-    found = []
-    for side in (pairs.first, pairs.second):
-        raw = encode(list(side))
-        if hasattr(raw, "detach"):  # a tensor, on any device and of any precision
-            raw = raw.detach().cpu().double().numpy()
-        rows = np.asarray(raw, dtype=np.float64)
-        if rows.ndim != 2 or len(rows) != len(side):
-            raise InputError(
-                f"encode gave shape {rows.shape} for {len(side)} sentences; it must give one "
-                "vector each"
-            )
-        if not np.isfinite(rows).all():
-            bad = int((~np.isfinite(rows).all(1)).argmax())
-            raise InputError(f"encode gave a vector that is not finite for {side[bad]!r}")
-        found.append(rows)
-    return found[0], found[1]
-
-
-def _pairs(name: str, split: str, rows: Iterable[tuple[str, str, float]]) -> StsPairs:
-    listed = list(rows)
-    if not listed:
-        raise ValueError(f"STS data {name!r}, split {split!r}, has no pairs")
-    first, second, scores = zip(*listed, strict=True)
-    return StsPairs(name, split, first, second, np.asarray(scores, dtype=np.float64))
+    raw = encode(list(sentences))
+    if hasattr(raw, "detach"):  # a tensor, on any device and of any precision
+        raw = raw.detach().cpu().double().numpy()
+    rows = np.asarray(raw, dtype=np.float64)
+    if rows.ndim != 2 or len(rows) != len(sentences):
+        raise InputError(
+            f"encode gave shape {rows.shape} for {len(sentences)} sentences; it must give one "
+            "vector each"
+        )
+    if not np.isfinite(rows).all():
+        bad = int((~np.isfinite(rows).all(1)).argmax())
+        raise InputError(f"encode gave a vector that is not finite for {sentences[bad]!r}")
+    return rows
 
 
 def _one_of(name: str, split: str, known: dict[str, Any]) -> Any:
@@ -205,56 +199,43 @@ def _first_file(folder: Path, names: Sequence[str], hint: str) -> Path:
     raise FileNotFoundError(f"none of these is a file: {looked}. {hint}")
 
 
-def _score(text: str, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ValueError(f"{where}: the score is {text!r}, not a number; give one or drop the row")
-    return value
+def _tabbed(path: Path) -> Iterator[Row]:
+    """The rows of a file whose columns tabs separate; quotation marks mean nothing."""
+    for number, line in enumerate(utf8_lines(path), 1):
+        cells = line.removesuffix("\n").removesuffix("\r").split("\t")
+        yield f"{path}, row {number}", cells
 
 
-def _pair(first: Any, second: Any, where: str, score: float) -> tuple[str, str, float]:
-    for text in (first, second):
-        if not (isinstance(text, str) and text.strip()):
+def _checked(
+    rows: Iterable[Row], first: int, second: int, score: int, *, skip: int = 0
+) -> Iterator[Pair]:
+    """Two sentences and a score of each row, from the columns named.
+
+    Raises:
+        ValueError: naming a row with too few columns, an empty sentence, or no score.
+    """
+    least = 1 + max(first, second, score)
+    for where, row in islice(rows, skip, None):
+        if len(row) < least:
+            raise ValueError(f"{where}: {len(row)} columns where {least} are needed: {row!r}")
+        for text in (row[first], row[second]):
+            if not (isinstance(text, str) and text.strip()):
+                raise ValueError(
+                    f"{where}: a sentence is {text!r}; an empty one has no meaning to compare, "
+                    "drop the row"
+                )
+        try:
+            value = float(row[score])
+        except (TypeError, ValueError):
+            value = math.nan
+        if not math.isfinite(value):
             raise ValueError(
-                f"{where}: a sentence is {text!r}; an empty one has no meaning to compare, drop "
-                "the row"
+                f"{where}: the score is {row[score]!r}, not a number; give one or drop the row"
             )
-    return first, second, score
+        yield row[first], row[second], value
 
 
-def _text(path: Path) -> str:
-    """A file's text without byte-order mark; what is not UTF-8 is named by its line."""
-    raw = path.read_bytes()
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        # Positions count after a byte-order mark, which the decoder takes off.
-        start = error.start + len(raw) - len(error.object)
-        line = raw.count(b"\n", 0, start) + 1
-        raise ValueError(
-            f"{path}, row {line}: byte 0x{raw[start]:02x} is not UTF-8; convert the file, for "
-            "example with iconv"
-        ) from error
-
-
-def _lines(path: Path) -> list[str]:
-    """A file's lines without their ends, LF or CR LF; other separators are part of the text."""
-    lines = _text(path).split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]
-
-
-def _columns(row: Sequence[str], least: int, where: str) -> Sequence[str]:
-    if len(row) < least:
-        raise ValueError(f"{where}: {len(row)} columns where {least} are needed: {row!r}")
-    return row
-
-
-def _stsb_rows(folder: Path, split: str) -> Iterable[tuple[str, str, float]]:
+def _stsb(folder: Path, split: str) -> Iterator[Pair]:
     _one_of("stsb", split, {"train": 0, "dev": 0, "test": 0})
     original = f"sts-{split}.csv"
     path = _first_file(
@@ -263,48 +244,26 @@ def _stsb_rows(folder: Path, split: str) -> Iterable[tuple[str, str, float]]:
         "Put the STS Benchmark there, or name its folder's parent with WEINCE_DATA; with a "
         "network, hub:mteb/stsbenchmark-sts reads the same pairs",
     )
-    if path.name == original:
-        # genre, file, year, number, score, two sentences; quotation marks mean nothing.
-        for number, line in enumerate(_lines(path), 1):
-            where = f"{path}, row {number}"
-            row = _columns(line.split("\t"), 7, where)
-            yield _pair(row[5], row[6], where, _score(row[4], where))
-        return
+    if path.name == original:  # genre, file, year, number, score, two sentences
+        return _checked(_tabbed(path), 5, 6, 4)
     # A field in quotation marks may hold line breaks, so that the reader gets the whole text.
-    for number, row in enumerate(csv.reader(io.StringIO(_text(path), newline="")), 1):
-        where = f"{path}, row {number}"
-        row = _columns(row, 3, where)
-        yield _pair(row[0], row[1], where, _score(row[2], where))
+    text = io.StringIO("".join(utf8_lines(path)), newline="")
+    rows = ((f"{path}, row {number}", row) for number, row in enumerate(csv.reader(text), 1))
+    return _checked(rows, 0, 1, 2)
 
 
-def _year_rows(folder: Path, name: str, part: str) -> Iterable[tuple[str, str, float]]:
+def _year(folder: Path, name: str, part: str) -> Iterator[Pair]:
     place = f"STS/{name.upper()}-en-test"
     hint = f"Get {name.upper()} in SentEval's layout (its download script) or SimCSE's"
     inputs, gold = (
         _first_file(folder, [f"{place}/STS.{kind}.{part}.txt"], hint) for kind in ("input", "gs")
     )
-    texts, scores = _lines(inputs), _lines(gold)
+    texts, scores = list(_tabbed(inputs)), list(_tabbed(gold))
     if len(texts) != len(scores):
         raise ValueError(f"{inputs} has {len(texts)} rows, {gold} has {len(scores)} scores")
-    for number, (text, score) in enumerate(zip(texts, scores, strict=True), 1):
-        if score.strip():  # a pair that nobody scored has an empty line
-            where = f"{inputs}, row {number}"
-            row = _columns(text.split("\t"), 2, where)
-            yield _pair(row[0], row[1], where, _score(score, f"{gold}, row {number}"))
-
-
-def _sick_rows(folder: Path, file: str) -> Iterable[tuple[str, str, float]]:
-    hint = "Get SICK in SentEval's layout (its download script)"
-    path = _first_file(folder, [f"SICK/{file}"], hint)
-    for number, line in enumerate(_lines(path)[1:], 2):
-        where = f"{path}, row {number}"
-        row = _columns(line.split("\t"), 4, where)
-        yield _pair(row[1], row[2], where, _score(row[3], where))
-
-
-def _hub_rows(name: str, split: str) -> Iterable[tuple[str, str, float]]:
-    rows = hub_rows(name.removeprefix("hub:"), "validation" if split == "dev" else split)
-    columns = (rows[column] for column in ("sentence1", "sentence2", "score"))
-    for number, (first, second, score) in enumerate(zip(*columns, strict=True), 1):
-        where = f"{name}, {split}, row {number}"
-        yield _pair(first, second, where, _score(str(score), where))
+    rows = (
+        (f"{where} (score: {gold.name})", [score, *cells])
+        for (where, cells), (_, (score, *_)) in zip(texts, scores, strict=True)
+        if score.strip()  # a pair that nobody scored has an empty line
+    )
+    return _checked(rows, 1, 2, 0)

@@ -8,11 +8,10 @@ reading that of a batch, however long the corpus is.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -20,27 +19,13 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from torch import Tensor
 
 from .. import files, paths
+from .corpora import Corpus
 
 #: Sentences tokenised at a time.
 CHUNK = 4096
 UNKNOWN = "[UNK]"
 Tokens = tuple[Tensor, Tensor]
 """``input_ids`` and ``attention_mask``, both int64 of shape ``(n, longest)``."""
-
-
-class Sentences(Protocol):
-    """A corpus, as :class:`weince_lib.text.Corpus` is one."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[str]: ...
-
-    def content_hash(self) -> str:
-        """SHA-256 of its sentences."""
 
 
 @dataclass(frozen=True)
@@ -81,27 +66,17 @@ class SentenceTokenizer:
     def __call__(self, sentences: Sequence[str]) -> Tokens:
         """Ids and mask of some sentences, padded to the longest."""
         rows = self.ids(sentences)
-        table = np.zeros((len(rows), 1 + max(map(len, rows))), dtype=np.int64)
-        for row, found in zip(table, rows, strict=True):
-            row[0], row[1 : 1 + len(found)] = len(found), found
-        return unpack(table)
+        return unpack(_packed(rows, 1 + max(map(len, rows)), np.dtype(np.int64)))
 
 
-def word_tokenizer(sentences: Iterable[str], *, least: int = 1) -> Tokenizer:
-    """A word-level tokenizer whose vocabulary is the words of a corpus, lower case.
-
-    Args:
-        sentences: the corpus.
-        least: times a word has to occur; rarer ones are unknown.
-    """
+def word_tokenizer(sentences: Iterable[str]) -> Tokenizer:
+    """A word-level tokenizer whose vocabulary is the words of a corpus, lower case."""
     rules = pre_tokenizers.Whitespace()
     lower = normalizers.Lowercase()
-    counts: dict[str, int] = {}
+    found: set[str] = set()
     for sentence in sentences:
-        for word, _ in rules.pre_tokenize_str(lower.normalize_str(sentence)):
-            counts[word] = counts.get(word, 0) + 1
-    words = ["[PAD]", UNKNOWN, *sorted(w for w, n in counts.items() if n >= least)]
-    vocabulary = {word: number for number, word in enumerate(words)}
+        found.update(w for w, _ in rules.pre_tokenize_str(lower.normalize_str(sentence)))
+    vocabulary = {word: number for number, word in enumerate(["[PAD]", UNKNOWN, *sorted(found)])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
     tokenizer.normalizer = lower
     tokenizer.pre_tokenizer = rules
@@ -137,7 +112,7 @@ def unpack(table: np.ndarray) -> Tokens:
 
 
 def tokenise(
-    corpus: Sentences, tokenizer: SentenceTokenizer, *, folder: Path | str | None = None
+    corpus: Corpus, tokenizer: SentenceTokenizer, *, folder: Path | str | None = None
 ) -> TokenisedCorpus:
     """Tokenise a corpus, or find it tokenised already.
 
@@ -165,8 +140,9 @@ def tokenise(
     if not path.is_file() or path.stat().st_size != expected:
         with files.replacing(path) as aside:
             with aside.open("wb") as out:
-                for rows in _packed(corpus, tokenizer, width, dtype):
-                    out.write(rows.tobytes())
+                sentences = iter(corpus)
+                while part := list(islice(sentences, CHUNK)):
+                    out.write(_packed(tokenizer.ids(part), width, dtype).tobytes())
             if aside.stat().st_size != expected:
                 raise ValueError(
                     f"corpus {corpus.name!r} says it has {len(corpus)} sentences and gave "
@@ -175,12 +151,9 @@ def tokenise(
     return TokenisedCorpus(np.memmap(path, dtype, "r", shape=(len(corpus), width)), digest)
 
 
-def _packed(
-    corpus: Sentences, tokenizer: SentenceTokenizer, width: int, dtype: np.dtype
-) -> Iterator[np.ndarray]:
-    sentences = iter(corpus)
-    while part := list(islice(sentences, CHUNK)):
-        rows = np.zeros((len(part), width), dtype)
-        for row, found in zip(rows, tokenizer.ids(part), strict=True):
-            row[0], row[1 : 1 + len(found)] = len(found), found
-        yield rows
+def _packed(rows: Sequence[Sequence[int]], width: int, dtype: np.dtype) -> np.ndarray:
+    """Rows ``[length, id, …]`` of a width, from the ids of each sentence."""
+    table = np.zeros((len(rows), width), dtype)
+    for row, found in zip(table, rows, strict=True):
+        row[0], row[1 : 1 + len(found)] = len(found), found
+    return table

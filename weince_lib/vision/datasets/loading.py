@@ -1,88 +1,25 @@
-"""Every data set by its name, and loading one. Another data set is one more entry here."""
+"""Every data set by its name: loading it, and what of it is on this machine and whole.
+
+Another data set is one more entry in :data:`DATA_SETS`, with a function that reads it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+
+import torch
 
 from ... import paths
 from ..augment import TwoViewAugment
-from . import (
-    cifar,
-    digit_pairs,
-    digits,
-    fashion_mnist,
-    image_folder,
-    imagenet32,
-    stl10,
-    tiny_imagenet,
-)
+from . import digits, fashion_mnist, image_folder, pickled, stl10, tiny_imagenet
+from .data_set import SPLITS, DataSet, File, Published, Shape
 from .image_set import ImageSet, check_limit
-from .published import File, Published
 
-#: Splits that every data set has.
-SPLITS = ("train", "test")
 #: Name of the further split of STL-10.
 UNLABELED = "unlabeled"
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The published size of a data set.
-
-    Attributes:
-        pretraining: images of contrastive training.
-        labelled: labelled training images, for probe and neighbours.
-        test: test images.
-        channels: of an image.
-        side: length in pixels.
-        classes: number of classes.
-    """
-
-    pretraining: int
-    labelled: int
-    test: int
-    channels: int
-    side: int
-    classes: int
-
-
-@dataclass(frozen=True)
-class DataSet:
-    """What is known of a data set with a name of its own.
-
-    Attributes:
-        title: its usual name, for tables and figures.
-        shape: its size, known beforehand so that a plan needs no data.
-        read: reads a split: from the split and the data folder; of a published set, from what is
-            published, the split, the data folder and the limit.
-        augment: the views to train with.
-        splits: the names of its splits.
-        published: for a set of the paper, its files, and where they come from. A function, since
-            torchvision, which knows hashes and addresses, takes seconds to import.
-        files: where it lies and its files, from the data folder (and before it, what is published).
-            By default those that are published; a set without either comes with scikit-learn.
-        content: for a set whose content can change: its hash, from the arguments of ``read``.
-    """
-
-    title: str
-    shape: Shape
-    read: Callable[..., ImageSet]
-    augment: TwoViewAugment = field(default_factory=TwoViewAugment)
-    splits: tuple[str, ...] = SPLITS
-    published: Callable[[], Published] | None = None
-    files: Callable[..., tuple[str, list[File]]] | None = None
-    content: Callable[..., str] | None = None
-
-    def place(self, home: Path) -> tuple[str, list[File]]:
-        """Where the set lies or would lie below the data folder, and its files."""
-        if self.published is None:
-            return self.files(home) if self.files else ("scikit-learn", [])
-        known = self.published()
-        return self.files(known, home) if self.files else known.place(home)
-
+#: Least images of a class whose 80/20 split leaves one for validation.
+LEAST_PER_CLASS = 5
 
 #: By name. Fashion-MNIST, image folders and the paper's sets take the paper's views. Handwritten
 #: digits do not: a mirrored digit is no digit, and a crop of a few of the 64 pixels shows none.
@@ -93,67 +30,66 @@ DATA_SETS = {
     "digits": DataSet(
         "handwritten digits",
         Shape(1_352, 1_352, 445, 1, 8, 10),
-        lambda split, home: digits.load(split),
+        digits.read,
         TwoViewAugment(crop_scale=(0.4, 1.0), flip_probability=0.0),
     ),
     "digit-pairs": DataSet(
         "digit pairs",
         # Twice as wide as high; a step on squares of the same number of pixels takes as long.
         Shape(10_000, 10_000, 4_000, 1, 11, 100),
-        lambda split, home: digit_pairs.load(split),
+        digits.read_pairs,
         TwoViewAugment(crop_scale=(0.6, 1.0), crop_ratio=(1.6, 2.5), flip_probability=0.0),
     ),
     "fashion-mnist": DataSet(
         "Fashion-MNIST",
         Shape(60_000, 60_000, 10_000, 1, 28, 10),
-        fashion_mnist.load,
+        fashion_mnist.read,
         files=fashion_mnist.files,
     ),
     "cifar10": DataSet(
         "CIFAR-10",
         Shape(50_000, 50_000, 10_000, 3, 32, 10),
-        cifar.read,
-        published=lambda: cifar.spec("cifar10"),
+        pickled.read,
+        published=pickled.CIFAR10,
     ),
     "cifar100": DataSet(
         "CIFAR-100",
         Shape(50_000, 50_000, 10_000, 3, 32, 100),
-        cifar.read,
-        published=lambda: cifar.spec("cifar100"),
+        pickled.read,
+        published=pickled.CIFAR100,
     ),
     "stl10": DataSet(
         "STL-10",
         Shape(100_000, 5_000, 8_000, 3, 96, 10),
         stl10.read,
         splits=(*SPLITS, UNLABELED),
-        published=stl10.spec,
+        published=stl10.STL10,
     ),
     "imagenet32": DataSet(
         "ImageNet-32",
         Shape(1_281_167, 1_281_167, 50_000, 3, 32, 1_000),
-        imagenet32.read,
-        published=lambda: imagenet32.SPEC,
+        pickled.read,
+        published=pickled.IMAGENET32,
     ),
     "tiny-imagenet": DataSet(
         "Tiny-ImageNet",
         Shape(100_000, 100_000, 10_000, 3, 64, 200),
         tiny_imagenet.read,
-        published=lambda: tiny_imagenet.SPEC,
-        files=tiny_imagenet.listed_files,
+        published=tiny_imagenet.TINY_IMAGENET,
+        files=tiny_imagenet.files,
         content=tiny_imagenet.content_of,
     ),
 }
 #: What :func:`load` knows.
 DATASETS = (*DATA_SETS, "imagefolder:PATH")
 
-_FOLDER_PREFIX = "imagefolder:"
 #: Image folders with a name of their own, by the name of the folder.
 _FOLDER_TITLES = {"cifar10-jpeg": "CIFAR-10 (JPEG)", "cifar10-imagefolder": "CIFAR-10 (JPEG)"}
 
 
 def load(
     name: str,
-    split: Literal["train", "test", "unlabeled"] | str,
+    split: str,
     *,
     root: Path | str | None = None,
     limit: int = 0,
@@ -190,23 +126,12 @@ def load(
             the published one, or images of unequal size.
         FileNotFoundError: for data that is missing or empty, saying what to put where.
     """
-    if split not in splits(name):
-        raise ValueError(f"unknown split {split!r}; known: {', '.join(splits(name))}")
-    check_limit(limit)
-    home = home_of(root)
-    if name.startswith(_FOLDER_PREFIX):
-        folder = Path(root or ".") / Path(name.removeprefix(_FOLDER_PREFIX)).expanduser()
-        return image_folder.load(
-            folder, split, name=name, limit=limit, image_size=image_size, cache=home / "cache"
-        )
-    if image_size:
-        raise ValueError(f"image_size={image_size} is for image folders; {name} has one size")
-    known = DATA_SETS[name]
-    if known.published is None:
-        return known.read(split, home).limit(limit)
-    published = known.published()
-    published.ensure(split, home)
-    return known.read(published, split, home, limit)
+    known, home = _named(name, root, image_size), home_of(root)
+    _check(known, split, limit)
+    known.published.ensure(known.title, split, home)
+    images, labels, classes = known.read(known, split, home, limit)
+    found = ImageSet(name, torch.from_numpy(images), torch.from_numpy(labels), classes)
+    return found.limit(limit)
 
 
 def home_of(root: Path | str | None) -> Path:
@@ -220,8 +145,7 @@ def augmentation(dataset: str) -> TwoViewAugment:
     Raises:
         ValueError: for an unknown data set, with the known ones listed.
     """
-    splits(dataset)
-    return DATA_SETS[dataset].augment if dataset in DATA_SETS else TwoViewAugment()
+    return _named(dataset).augment
 
 
 def content_of(name: str, split: str, *, root: Path | str | None = None, limit: int = 0) -> str:
@@ -243,29 +167,9 @@ def content_of(name: str, split: str, *, root: Path | str | None = None, limit: 
     Raises:
         FileNotFoundError, ValueError: as :func:`load`.
     """
-    if split not in splits(name):
-        raise ValueError(f"unknown split {split!r}; known: {', '.join(splits(name))}")
-    check_limit(limit)
-    if known := DATA_SETS.get(name):
-        if known.content is None or known.published is None:
-            return ""
-        return known.content(known.published(), split, home_of(root), limit)
-    folder = Path(root or ".") / Path(name.removeprefix(_FOLDER_PREFIX)).expanduser()
-    if not any((folder / part).is_dir() for part in SPLITS):
-        return ""
-    return image_folder.content_of(folder, split, limit=limit)
-
-
-def splits(name: str) -> tuple[str, ...]:
-    """The splits of a data set.
-
-    Raises:
-        ValueError: for an unknown name, with the known ones listed.
-    """
-    folder = name.startswith(_FOLDER_PREFIX) and name != _FOLDER_PREFIX
-    if not folder and name not in DATA_SETS:
-        raise ValueError(f"unknown data set {name!r}; known: {', '.join(DATASETS)}")
-    return SPLITS if folder else DATA_SETS[name].splits
+    known = _named(name, root)
+    _check(known, split, limit)
+    return known.content(known, split, home_of(root), limit) if known.content else ""
 
 
 def pretraining_split(name: str) -> str:
@@ -274,7 +178,7 @@ def pretraining_split(name: str) -> str:
     Raises:
         ValueError: for an unknown name, with the known ones listed.
     """
-    return UNLABELED if UNLABELED in splits(name) else "train"
+    return UNLABELED if UNLABELED in _named(name).splits else "train"
 
 
 def title(name: str) -> str:
@@ -286,8 +190,138 @@ def title(name: str) -> str:
     Raises:
         ValueError: for an unknown name, with the known ones listed.
     """
-    splits(name)
+    return _named(name).title
+
+
+def _named(name: str, root: Path | str | None = None, image_size: int = 0) -> DataSet:
+    """The entry of a data set, or one made for an image folder."""
     if name in DATA_SETS:
-        return DATA_SETS[name].title
-    folder = Path(name.removeprefix(_FOLDER_PREFIX)).name
-    return _FOLDER_TITLES.get(folder, f"{folder} (image folder)")
+        if image_size:
+            raise ValueError(f"image_size={image_size} is for image folders; {name} has one size")
+        return DATA_SETS[name]
+    prefix, _, place = name.partition(":")
+    if prefix != "imagefolder" or not place:
+        raise ValueError(f"unknown data set {name!r}; known: {', '.join(DATASETS)}")
+    folder = Path(root or ".") / Path(place).expanduser()
+    return DataSet(
+        _FOLDER_TITLES.get(folder.name, f"{folder.name} (image folder)"),
+        Shape(0, 0, 0, 3, 0, 0),  # what there is of it is found when it is read
+        lambda known, split, home, limit: image_folder.read(
+            folder, split, home / "cache", limit, image_size
+        ),
+        files=lambda known, home: (str(folder), []),
+        content=lambda known, split, home, limit: image_folder.content_of(folder, split, limit),
+    )
+
+
+def _check(known: DataSet, split: str, limit: int) -> None:
+    if split not in known.splits:
+        raise ValueError(f"unknown split {split!r}; known: {', '.join(known.splits)}")
+    check_limit(limit)
+
+
+@dataclass(frozen=True)
+class Holding:
+    """One data set on this machine.
+
+    Attributes:
+        name: what :func:`weince_lib.vision.load` knows it by.
+        title: its usual name.
+        state: ``"there"``, ``"missing"``, or ``"incomplete"`` if some files are.
+        where: the file or folder it is read from, or would be.
+        bytes: size of its files.
+    """
+
+    name: str
+    title: str
+    state: str
+    where: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at, and whether it is as it should be."""
+
+    ok: bool
+    text: str
+
+
+def holdings(root: Path | str | None = None) -> list[Holding]:
+    """What is there of every named data set; no file is read and nothing downloaded.
+
+    Args:
+        root: the data folder; by default see :func:`weince_lib.paths.data`.
+    """
+    home = home_of(root)
+    found = []
+    for name, known in DATA_SETS.items():
+        where, files = known.place(home)
+        sizes = [file.path.stat().st_size for file in files if file.path.is_file()]
+        state = "there" if len(sizes) == len(files) else "incomplete" if sizes else "missing"
+        found.append(Holding(name, known.title, state, where, sum(sizes)))
+    return found
+
+
+def check(name: str, root: Path | str | None = None) -> list[Finding]:
+    """Verify a data set's files, hashes and counts. Nothing is downloaded.
+
+    Args:
+        name: a key of :data:`DATA_SETS`, or ``imagefolder:PATH`` with a path.
+        root: the data folder; by default see :func:`weince_lib.paths.data`. Also what a relative
+            PATH starts from, by default the working directory.
+
+    Returns:
+        One finding for each file (named, with the expected hash if it is wrong or missing), then
+        for each split that could be read.
+
+    Raises:
+        ValueError: for an unknown name.
+    """
+    known = _named(name, root)
+    findings = [_check_file(file) for file in known.place(home_of(root))[1]]
+    if not all(finding.ok for finding in findings):
+        return findings
+    for split in known.splits:
+        try:
+            images = load(name, split, root=root)
+        except (ValueError, OSError) as error:
+            findings.append(Finding(False, f"{split}: {error}"))
+        else:
+            findings.append(_check_split(images, split, known.published))
+    return findings
+
+
+def _check_file(file: File) -> Finding:
+    if not file.path.is_file():
+        expected = f" (expected {file.expected})" if file.expected else ""
+        return Finding(False, f"{file.path} is missing{expected}")
+    if file.verify is None:
+        return Finding(True, f"{file.path} is there")
+    try:
+        file.verify()
+    except ValueError as error:
+        return Finding(False, str(error))
+    return Finding(True, f"{file.path}: {file.expected}")
+
+
+def _check_split(images: ImageSet, split: str, published: Published) -> Finding:
+    """Count the images of a split and of its classes."""
+    shape = "x".join(str(size) for size in images.images.shape[1:])
+    text = f"{split}: {len(images):,} images of {shape}"
+    if not images.classes:
+        return Finding(True, f"{text}, unlabelled")
+    sizes = images.labels.bincount(minlength=len(images.classes))
+    least, most = int(sizes.min()), int(sizes.max())
+    of_each = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    text = f"{text}, {len(images.classes)} classes of {of_each}"
+    if published.folder and split not in published.uneven and least != most:
+        return Finding(False, f"{text}; expected {len(images) // len(images.classes):,} of each")
+    if split == "train" and least < LEAST_PER_CLASS:
+        small = images.classes[int(sizes.argmin())]
+        return Finding(
+            False,
+            f"{text}; class {small!r} has {least}, too few for the 80/20 split, which needs "
+            f"{LEAST_PER_CLASS}",
+        )
+    return Finding(True, text)

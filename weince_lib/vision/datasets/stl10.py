@@ -7,14 +7,12 @@ plane column by column; labels as bytes from 1 to 10. URL and hashes are torchvi
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import numpy as np
-import torch
 
-from .image_set import UNLABELLED, ImageSet
-from .published import Archive, Published
+from .data_set import Arrays, DataSet, Published
+from .image_set import UNLABELLED
 
 SIDE = 96
 CLASSES = (
@@ -29,55 +27,35 @@ CLASSES = (
     "ship",
     "truck",
 )
-
-
-@cache
-def spec() -> Published:
-    """What is published."""
-    from torchvision.datasets import STL10
-
-    return Published(
-        name="stl10",
-        title="STL-10",
-        folder=STL10.base_folder,
-        files={
-            "train": ("train_X.bin", "train_y.bin"),
-            "test": ("test_X.bin", "test_y.bin"),
-            "unlabeled": ("unlabeled_X.bin",),
+STL10 = Published(
+    "stl10_binary",
+    files={
+        "train": {
+            "train_X.bin": "918c2871b30a85fa023e0c44e0bee87f",
+            "train_y.bin": "5a34089d4802c674881badbb80307741",
         },
-        md5=dict(STL10.train_list + STL10.test_list),
-        classes=len(CLASSES),
-        source=STL10.url,
-        archive=Archive(STL10.filename, STL10.tgz_md5, STL10.url),
-    )
+        "test": {
+            "test_X.bin": "7f263ba9f9e0b06b93213547f721ac82",
+            "test_y.bin": "36f9794fa4beb8a2c72628de14fa638e",
+        },
+        "unlabeled": {"unlabeled_X.bin": "5242ba1fed5e4be9e1e742405eb56ca4"},
+    },
+    url="http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz",
+    archive_md5="91f7769df0f17e558f3565bffb0c7dfb",
+)
 
 
-def read(published: Published, split: str, home: Path, limit: int = 0) -> ImageSet:
-    """Read a split from its binary files below ``home``; the unlabelled one takes 2.8 GB.
-
-    Args:
-        published: see :func:`spec`.
-        split: ``"train"``, ``"test"`` or ``"unlabeled"``.
-        home: the data folder.
-        limit: keep the first so many images; 0 keeps all.
-
-    Returns:
-        The split. Its labels are 0 to 9, or, without classes, all -1.
+def read(known: DataSet, split: str, home: Path, limit: int) -> Arrays:
+    """Read a split; the unlabelled one takes 2.8 GB, and its labels are all -1.
 
     Raises:
-        FileNotFoundError: for a missing file.
         ValueError: naming a file that is not the published one.
     """
-    image_file, *label_file = (published.verified(home, file) for file in published.files[split])
+    image_file, *label_file = known.published.verified(split, home)
     # Mapped: the file and the result never lie in memory together.
     stored = np.memmap(image_file, np.uint8, "r").reshape(-1, 3, SIDE, SIDE)
     images = np.array(stored[: limit or None].transpose(0, 1, 3, 2), order="C")
-    labels = np.full(len(images), UNLABELLED, dtype=np.int64)
-    if label_file:
-        labels = np.fromfile(label_file[0], np.uint8)[: len(images)].astype(np.int64) - 1
-    return ImageSet(
-        name=published.name,
-        images=torch.from_numpy(images),
-        labels=torch.from_numpy(labels),
-        classes=CLASSES if label_file else (),
-    )
+    if not label_file:
+        return images, np.full(len(images), UNLABELLED, dtype=np.int64), ()
+    labels = np.fromfile(label_file[0], np.uint8)[: len(images)].astype(np.int64) - 1
+    return images, labels, CLASSES
