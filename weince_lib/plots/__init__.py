@@ -3,6 +3,7 @@
 from .allocation import allocation, allocation_curves
 from .calibration import gate_calibration
 from .choice import score_recovery, winner_shares
+from .explorer import explorer
 from .gain import contrast_forest
 from .geometry import convergence, framework, spread_near_cap, wrong_link
 from .link import coordinates, evidence_over_anchors, line_fits, links
@@ -55,6 +56,7 @@ __all__ = [
     "dev_curves",
     "evidence_along_training",
     "evidence_over_anchors",
+    "explorer",
     "framework",
     "gain_over_epochs",
     "gate_calibration",
