@@ -61,7 +61,7 @@ def reported(table, dataset, encoder, loss, metric):
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim["id"])
 def test_each_claim_is_well_formed(claim):
     assert claim.keys() >= REQUIRED
-    assert claim.keys() <= REQUIRED | {"doubt", "paper", "ours", "needs"}
+    assert claim.keys() <= REQUIRED | {"kind", "gpu", "doubt", "paper", "ours", "needs"}
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", claim["id"])
     assert claim["notebook"] in NOTEBOOKS
     for name in ("statement", "doubt"):
@@ -203,10 +203,9 @@ def test_every_claim_is_decided_or_says_what_it_would_take():
     decisions = decide_all()
     assert {d.verdict for d in decisions} <= set(VERDICTS)
     for d in decisions:
-        assert d.limits or d.verdict != "holds here with limits", d.claim.id
-        assert not (d.limits and d.verdict in ("holds", "not testable here")), d.claim.id
-        assert bool(d.needs) == (d.verdict in ("undecided here", "not testable here")), d.claim.id
-        decided = d.verdict not in ("not testable here", "open")
+        assert d.limits or d.verdict != "measured here, with limits", d.claim.id
+        assert bool(d.needs) or d.verdict not in ("undecided here", "needs a GPU"), d.claim.id
+        decided = d.verdict not in ("undecided here", "needs a GPU", "description", "open")
         assert not decided or (d.ours and d.evidence and d.records), d.claim.id
     awaited = {c.id for c in WITH_RULE if c.ours and c.ours.where.get("study") in AWAITED}
     assert {d.claim.id for d in decisions if d.verdict == "open"} <= awaited

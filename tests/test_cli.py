@@ -339,7 +339,7 @@ def test_claims_prints_claim_both_values_verdict_and_records():
     result = weince("claims")
     assert result.exit_code == 0
     text = " ".join(result.stdout.split())
-    assert text.startswith("holds here with limits Table 2: accuracy-is-high")
+    assert text.startswith("measured here, with limits Table 2: accuracy-is-high")
     assert "claim Accuracy is high." in text
     assert "paper 76.54 ± 0.32" in text
     # t(0.975, 2) = 4.3027; half the interval is 4.3027 / sqrt(3).
@@ -353,7 +353,7 @@ def test_claims_prints_claim_both_values_verdict_and_records():
         assert record.key in text
     assert "limits digits with resnet-small, not the paper's" in text
     assert "open Theorem 2.2: it-converges" in text
-    assert text.endswith("2 claims: 1 holds here with limits, 1 open")
+    assert text.endswith("2 claims: 1 measured here, with limits, 1 open")
     assert max(map(len, result.stdout.splitlines())) <= 96
 
 
@@ -361,17 +361,17 @@ def test_claims_says_what_an_untested_one_needs(companion):
     path = companion / "paper" / "claims.toml"
     path.write_text(CLAIMS + 'needs = "a proof"\n')
     result = weince("claims")
-    found = r"^not testable here +Theorem 2\.2: it-converges$"
+    found = r"^undecided here +Theorem 2\.2: it-converges$"
     assert re.search(found, result.stdout, re.MULTILINE)
     assert "  needs    a proof\n" in result.stdout
-    assert result.stdout.endswith("2 claims: 1 not testable here, 1 open\n")
+    assert result.stdout.endswith("2 claims: 1 undecided here, 1 open\n")
 
 
 def test_claims_of_one_profile():
     for seed in (7, 21, 63):
         save_run(seed, 90.0 + seed / 100, profile="cpu")
     weince("collect", "--profile", "cpu")
-    assert "1 holds here with limits" in weince("claims", "--profile", "cpu").stdout
+    assert "1 measured here, with limits" in weince("claims", "--profile", "cpu").stdout
     assert "2 open" in weince("claims", "--profile", "quick").stdout
 
 

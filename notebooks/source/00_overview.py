@@ -75,14 +75,14 @@ texts = {
     f"WEINCE and not to InfoNCE. Added to InfoNCE: {measured('both further losses')}.",
     "The gate does not say no.": "Its two line fits favour an endpoint for "
     f"{share_open:.0%} of anchors whose tail has none, so λ is in effect a rank within the batch "
-    "([05](05_weince_loss.ipynb)).",
+    "(notebook 05).",
     "The tail that WEINCE reads is not the tail that decides the link.": "The gate reads the scores; "
     "the link follows the noise in the choices. The same scores, read as β̂ = "
     f"{checked['score_index_of_the_two_tails']:.1f}, call for a linear link under Gumbel noise and "
-    "for an endpoint link under Weibull noise ([03](03_link_functions.ipynb)).",
+    "for an endpoint link under Weibull noise (notebook 03).",
     "The mathematics holds on the examples we tried.": "The limits, the links and the noise floor of "
     "a wrong link are as stated, with a gap in the wording of one condition "
-    "([02](02_extreme_values.ipynb) to [04](04_misspecification.ipynb)).",
+    "(notebooks 02 to 04).",
 }
 for number, (lead, text) in enumerate(texts.items(), 1):
     display(Markdown(f"{number}. **{lead}** {text}"))
@@ -168,11 +168,13 @@ plots.explorer()
 #
 # | verdict | means |
 # |---|---|
-# | *holds* | borne out in the generality it claims: a theorem, an identity, a known answer |
-# | *holds here with limits* | borne out on less than it speaks of; the limits are named |
+# | *theorem, checked on examples* | a mathematical statement that our examples bear out |
+# | *measured here* | borne out as far as the claim goes |
+# | *measured here, with limits* | borne out on less than it speaks of; the limits are named |
 # | *does not hold here* | our numbers say otherwise, or rule out an effect of the size that would count |
-# | *undecided here* | tested, and our interval allows both answers; what it would take is named |
-# | *not testable here* | out of our reach; what it would take is named |
+# | *undecided here* | our interval allows both answers; what it would take is named |
+# | *needs a GPU* | out of two cores' reach |
+# | *description* | a definition or a procedure of the paper; our number would only check our own code |
 #
 # A verdict is about the data set, encoder and seeds beside it, never about more. *Open* would mean that a
 # record is not there yet.
@@ -229,8 +231,8 @@ assert not any("better" in word for word in words["blend, each tuned on validati
 assert "better" in words["both further losses"] and "worse" not in words["both further losses"]
 assert measured_claims, "no claim has been decided yet; run `make reproduce`"
 for d in decisions:
-    assert d.verdict != "holds here with limits" or d.limits, d.claim.id
-    assert d.verdict not in ("undecided here", "not testable here") or d.needs, d.claim.id
+    assert d.verdict != "measured here, with limits" or d.limits, d.claim.id
+    assert d.verdict not in ("undecided here", "needs a GPU") or d.needs, d.claim.id
 
 # %% tags=["nbval-ignore-output"]
 provenance()

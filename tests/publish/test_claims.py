@@ -23,7 +23,7 @@ from weince_lib.publish.claims import STRENGTH, decide, describe
 from weince_lib.runs.config import parse
 
 # What the usual made-up table, of digits, can come to.
-HOLDS, FAILS, UNTOLD = "holds here with limits", "does not hold here", "undecided here"
+HOLDS, FAILS, UNTOLD = "measured here, with limits", "does not hold here", "undecided here"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_exact_check_decides_with_one_row():
     where = {"experiment": "check-05_weince_loss", "metric": "gap"}
     ours = {"rule": "at-most", "value": 1e-6, "quantity": "gap", "where": where}
     decision = decided(ours, results_table(row))
-    assert (decision.verdict, decision.ours) == ("holds", "gap: 2e-07")
+    assert (decision.verdict, decision.ours) == ("measured here", "gap: 2e-07")
     assert decision.evidence == "quick, computed in place"
     assert decided(ours | {"value": 1e-7}, results_table(row)).verdict == FAILS
 
@@ -160,7 +160,7 @@ def test_two_checks_of_other_settings_do_not_stop_the_list():
     # One notebook run twice, with another parameter the second time; checks have no seed.
     rows = [{"seed": math.nan, "key": key, "value": 1e-7} for key in ("a" * 16, "b" * 16)]
     decision = decided(rule("at-most", 1e-6), results_table(*rows))
-    assert decision.verdict in ("holds", HOLDS, "open")
+    assert decision.verdict in ("measured here", HOLDS, "open")
 
 
 def test_claim_without_a_rule_is_open():
@@ -311,7 +311,7 @@ def test_limits_are_named_or_follow_from_the_rows():
 def test_papers_own_data_and_encoder_hold_without_limits():
     table = table_of(FOUR, dataset="cifar100", encoder="resnet18")
     ours = claim(rule("above", 0.0))
-    assert decide(ours, {"paper": table}, REPORTED).verdict == "holds"
+    assert decide(ours, {"paper": table}, REPORTED).verdict == "measured here"
     assert decide(ours, {"gpu": table}, REPORTED).verdict == HOLDS
     mixed = pd.concat([table, table_of(FOUR)])
     assert decide(ours, {"paper": mixed}, REPORTED).verdict == HOLDS
@@ -320,7 +320,7 @@ def test_papers_own_data_and_encoder_hold_without_limits():
 def test_claim_out_of_reach_says_what_it_would_take():
     for ours, table in ((None, table_of(FOUR)), (rule("above", 0.0), results_table())):
         decision = decided(ours, table, needs="GPUs")
-        assert (decision.verdict, decision.needs) == ("not testable here", "GPUs")
+        assert (decision.verdict, decision.needs) == ("undecided here", "GPUs")
     found = decided(rule("above", 0.0), table_of(FOUR), needs="GPUs")
     assert (found.verdict, found.needs) == (HOLDS, "")
 

@@ -59,7 +59,7 @@ def test_difference_is_paired_and_of_the_settings_validation_chose():
     decision = decide(claim(rule()), {"cpu": pd.DataFrame()}, REPORTED)
     known = stats.ttest_1samp(list(GAINS.values()), 0.0).confidence_interval()
     assert decision.ours == f"gain: 0.60 [{known.low:.2f}, {known.high:.2f}]"
-    assert decision.verdict == "holds here with limits"
+    assert decision.verdict == "measured here, with limits"
     second = study("cpu-fashion").methods["weince-tuned"][1].label
     assert decision.evidence == (
         "cpu, fashion-mnist, resnet-small, 4 encoder seeds; study cpu-fashion: "
@@ -72,7 +72,7 @@ def test_difference_is_paired_and_of_the_settings_validation_chose():
 @pytest.mark.parametrize(
     ("offset", "least", "verdict"),
     [
-        (0.0, None, "holds here with limits"),
+        (0.0, None, "measured here, with limits"),
         (-2.0, None, "does not hold here"),
         (-0.6, 0.97, "does not hold here"),
         (-0.6, 0.2, "undecided here"),
@@ -105,7 +105,7 @@ def test_a_study_decides_whatever_profile_is_asked_for():
     write("cpu-fashion", fashion())
     for profile in ("quick", "cpu"):
         verdict = decide(claim(rule()), {profile: pd.DataFrame()}, REPORTED).verdict
-        assert verdict == "holds here with limits"
+        assert verdict == "measured here, with limits"
 
 
 def test_table_of_a_study_outside_the_grid_is_read_by_its_own_names():
@@ -171,11 +171,11 @@ FASHION, PAIRS = "cpu-gain-fashion", "cpu-gain-pairs"
 @pytest.mark.parametrize(
     ("kind", "fashion_gain", "pairs_gain", "verdict"),
     [
-        ("better-everywhere", 3.0, 3.0, "holds here with limits"),
+        ("better-everywhere", 3.0, 3.0, "measured here, with limits"),
         ("better-everywhere", 3.0, -3.0, "does not hold here"),
         ("better-everywhere", 3.0, 0.0, "does not hold here"),
         ("nowhere-better", 3.0, -3.0, "does not hold here"),
-        ("nowhere-better", 0.0, -3.0, "holds here with limits"),
+        ("nowhere-better", 0.0, -3.0, "measured here, with limits"),
     ],
 )
 def test_every_study_has_to_bear_a_claim_out_and_one_refutes_it(
@@ -221,7 +221,7 @@ def test_study_that_is_not_finished_has_no_part():
     gain_study(FASHION, {"infonce-0.5": 0.0, "weince-0.5": 3.0})
     gain_study(PAIRS, {"infonce-0.5": 0.0, "weince-0.5": -3.0}, seeds=(7, 21))
     decision = decide(claim(several()), {"quick": pd.DataFrame()}, REPORTED)
-    assert decision.verdict == "holds here with limits"
+    assert decision.verdict == "measured here, with limits"
     assert PAIRS not in decision.ours
     assert decide(claim(several(metric="knn_accuracy")), {}, REPORTED).verdict == "open"
 
@@ -230,7 +230,7 @@ def test_further_metric_of_a_study_is_shown_and_does_not_decide():
     gain_study(FASHION, {"infonce-0.5": 0.0, "weince-0.5": 3.0})
     shown = several(also=[{"metric": "standardised_linear_accuracy", "words": "once more"}])
     decision = decide(claim(shown), {}, REPORTED)
-    assert decision.verdict == "holds here with limits"
+    assert decision.verdict == "measured here, with limits"
     assert re.search(r"better \(once more \+[23]\.\d\d \[.+\] better\)$", decision.ours)
 
 
@@ -240,7 +240,7 @@ def test_method_of_several_settings_is_the_one_validation_chose():
     ours = several(metric="linear_accuracy", studies=[pair])
     decision = decide(claim(ours), {}, REPORTED)
     assert "cpu-fashion +2.60 [" in decision.ours  # the third setting would give one more
-    assert decision.verdict == "holds here with limits"
+    assert decision.verdict == "measured here, with limits"
 
 
 def test_unknown_study_of_a_claim_is_named():

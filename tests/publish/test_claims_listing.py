@@ -133,7 +133,7 @@ def test_from_records_to_verdicts(companion):
     ]
     collect.collect(records_of("quick"), "quick")
     first, second = decide_all()
-    assert first.verdict == "holds here with limits"
+    assert first.verdict == "measured here, with limits"
     assert first.paper == "76.54 ± 0.32"
     assert first.ours == f"accuracy, %: 91.50 [{91.5 - HALF:.2f}, {91.5 + HALF:.2f}]"
     assert first.evidence == "quick, digits, resnet-small, 4 encoder seeds"
@@ -147,8 +147,13 @@ def test_committed_claims_can_all_be_read_and_decided():
     # Without a record of ours none is decided.
     decisions = decide_all()
     assert [d.claim.id for d in decisions] == [c.id for c in load_claims()]
-    assert {d.verdict for d in decisions} == {"open", "not testable here"}
-    assert all(d.needs for d in decisions if d.verdict == "not testable here")
+    assert {d.verdict for d in decisions} == {
+        "open",
+        "undecided here",
+        "needs a GPU",
+        "description",
+    }
+    assert all(d.needs for d in decisions if d.verdict == "undecided here")
     assert all(d.paper for d in decisions if d.claim.paper)
 
 

@@ -120,14 +120,14 @@ def test_everything_quoted_is_there():
 @pytest.mark.parametrize(
     ("name", "verdict"),
     [
-        ("hard-negatives-carry-the-evidence", "holds here with limits"),
+        ("hard-negatives-carry-the-evidence", "measured here, with limits"),
         ("larger-pool-carries-the-evidence", "does not hold here"),
         ("gate-follows-the-evidence", "does not hold here"),
-        ("figure-3-endpoint-shape", "holds here with limits"),
-        ("figure-4-held-out-gain", "holds here with limits"),
-        ("figure-6-weibit-is-closer", "holds here with limits"),
-        ("table-5-frechet-alone", "holds here with limits"),
-        ("figure-8-larger-pool", "holds here with limits"),
+        ("figure-3-endpoint-shape", "measured here, with limits"),
+        ("figure-4-held-out-gain", "measured here, with limits"),
+        ("figure-6-weibit-is-closer", "measured here, with limits"),
+        ("table-5-frechet-alone", "measured here, with limits"),
+        ("figure-8-larger-pool", "measured here, with limits"),
     ],
 )
 def test_text_around_a_verdict_still_fits_it(name, verdict):

@@ -35,19 +35,25 @@ from .claim_rules import (
     together,
 )
 
-#: ``"holds"``: borne out in the generality it claims. ``"holds here with limits"``: borne out on
+#: ``"theorem, checked on examples"``: a mathematical statement that our examples bear out.
+#: ``"measured here"``: borne out as far as the claim goes; ``"measured here, with limits"``: on
 #: less than it speaks of. ``"does not hold here"``: our numbers say otherwise, or rule out an
-#: effect of the size that would count. ``"undecided here"``: tested, and our interval allows both
-#: answers. ``"not testable here"``: out of our reach. For both the decision says what it would
-#: take. ``"open"``: no record yet.
+#: effect of the size that would count. ``"undecided here"``: our interval allows both answers, or
+#: the claim cannot fail as it stands. ``"needs a GPU"``: out of two cores' reach. For these two the
+#: decision says what it would take. ``"description"``: a definition or a procedure of the paper;
+#: what we compute checks our own code. ``"open"``: no record yet.
 Verdict = Literal[
-    "holds",
-    "holds here with limits",
+    "theorem, checked on examples",
+    "measured here",
+    "measured here, with limits",
     "does not hold here",
     "undecided here",
-    "not testable here",
+    "needs a GPU",
+    "description",
     "open",
 ]
+#: Of claims, see the head of ``paper/claims.toml``.
+Kind = Literal["theorem", "measurement", "description"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 #: Profiles from strongest to weakest evidence; a claim takes the first that has its rows.
 STRENGTH = ("paper", "gpu", "cpu", "colab", "quick")
@@ -67,6 +73,8 @@ class Claim(BaseModel):
     paper: dict[str, Any] | None = None
     ours: Ours | None = None
     needs: str = ""
+    kind: Kind = "measurement"
+    gpu: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,9 +88,9 @@ class Decision:
         ours: what we measured, our number and its 95 % interval, as text; empty while open.
         evidence: profile, data set, encoder and number of seeds behind it.
         records: keys of the records it came from.
-        limits: what the verdict does not reach to; there for every claim that holds with limits,
-            and for one that does not hold or is undecided if the rule names them.
-        needs: what a decision would take, for a claim that is undecided or not testable here.
+        limits: what the verdict does not reach to; there for every claim that is measured with
+            limits, and for others if the rule names them.
+        needs: what a decision would take, for a claim that is undecided or needs a GPU.
     """
 
     claim: Claim
@@ -127,7 +135,7 @@ def full_list(decisions: Sequence[Decision]) -> Iterator[str]:
     A claim's first line begins with its verdict, what follows is indented; the last line counts.
     """
     for d in decisions:
-        yield f"{d.verdict:<23} {d.claim.label}: {d.claim.id}"
+        yield f"{d.verdict:<28} {d.claim.label}: {d.claim.id}"
         for label, text in (
             ("claim", d.claim.statement),
             ("paper", d.paper),
@@ -169,7 +177,9 @@ def decide(claim: Claim, tables: dict[str, pd.DataFrame], reported: pd.DataFrame
     found = _evidence(rule, tables) if rule else None
     if rule is None or found is None:
         if claim.needs:
-            return Decision(claim, "not testable here", paper, needs=claim.needs)
+            lacking: Verdict = "needs a GPU" if claim.gpu else "undecided here"
+            lacking = "description" if claim.kind == "description" else lacking
+            return Decision(claim, lacking, paper, needs=claim.needs)
         return Decision(claim, "open", paper)
     profile, measured = found
     answers = [outcome(rule, measured.interval)]
@@ -210,9 +220,13 @@ def _decided(
     assert claim.ours is not None
     limits = claim.ours.limits
     verdict: Verdict = "undecided here" if answer == "undecided" else "does not hold here"
-    if answer == "yes":
+    if answer == "yes" and claim.kind == "theorem":
+        verdict = "theorem, checked on examples"
+    elif answer == "yes" and claim.kind == "description":
+        verdict = "description"
+    elif answer == "yes":
         limits = limits or _limits(profile, rows)
-        verdict = "holds here with limits" if limits else "holds"
+        verdict = "measured here, with limits" if limits else "measured here"
     return Decision(
         claim,
         verdict,

@@ -43,11 +43,13 @@ from .claims import VERDICTS, Decision, Verdict, decide_all, full_list
 
 #: Heads of the columns of verdicts, short enough for one line.
 HEADS: dict[Verdict, str] = {
-    "holds": "holds",
-    "holds here with limits": "with limits",
-    "does not hold here": "does not hold",
+    "theorem, checked on examples": "theorem",
+    "measured here": "measured",
+    "measured here, with limits": "limits",
+    "does not hold here": "fails",
     "undecided here": "undecided",
-    "not testable here": "not testable",
+    "needs a GPU": "GPU",
+    "description": "description",
     "open": "open",
 }
 #: Studies whose contrasts are shown, with the words for their data; one without rows is left out.

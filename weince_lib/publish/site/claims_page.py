@@ -11,19 +11,23 @@ from ..reading import title
 
 #: Each verdict with a sign of its own, so that it does not hang on colour.
 VERDICT_MARKS: dict[Verdict, str] = {
-    "holds": "✓ holds",
-    "holds here with limits": "◐ holds here with limits",
+    "theorem, checked on examples": "✓ theorem, checked on examples",
+    "measured here": "● measured here",
+    "measured here, with limits": "◐ measured here, with limits",
     "does not hold here": "✗ does not hold here",
     "undecided here": "≈ undecided here",
-    "not testable here": "○ not testable here",
+    "needs a GPU": "○ needs a GPU",
+    "description": "· description",
     "open": "… open",
 }
 MEANING: dict[Verdict, str] = {
-    "holds": "borne out in the generality it claims",
-    "holds here with limits": "borne out on less than it speaks of; the limits are named",
+    "theorem, checked on examples": "a mathematical statement that our examples bear out",
+    "measured here": "borne out as far as the claim goes",
+    "measured here, with limits": "borne out on less than it speaks of; the limits are named",
     "does not hold here": "what we measured says otherwise",
-    "undecided here": "tested, and our interval allows both answers; what it would take is named",
-    "not testable here": "out of our reach; what it would take is named",
+    "undecided here": "our interval allows both answers; what it would take is named",
+    "needs a GPU": "out of two cores' reach; what it would take is named",
+    "description": "a definition or procedure of the paper; we check our own code",
     "open": "no record yet",
 }
 
@@ -100,7 +104,7 @@ def _entry(decision: Decision) -> str:
 
 def _slug(verdict: Verdict) -> str:
     """The verdict as the name of a style."""
-    return verdict.replace(" ", "-")
+    return verdict.replace(",", "").replace(" ", "-")
 
 
 def _section(section: str) -> str:

@@ -74,7 +74,9 @@ def page(name: str, decisions: Sequence[Decision]) -> nbformat.NotebookNode:
         if cell.cell_type == "markdown":
             cell.source = turn_links(BADGES.sub("", cell.source), name)
         elif "setup" in cell.metadata.get("tags", []) or folds(cell.source):
-            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
+            cell.metadata["tags"] = list(
+                dict.fromkeys([*cell.metadata.get("tags", []), "hide-input"])
+            )
     own = [decision for decision in decisions if decision.claim.notebook == name]
     if own:
         notebook.cells.append(nbformat.v4.new_markdown_cell(_verdicts(own)))
