@@ -1,4 +1,4 @@
-"""One function per figure; each takes data and returns a matplotlib Figure."""
+"""One function per figure: data in, matplotlib Figure out; ``explorer`` gives one with sliders."""
 
 from .allocation import allocation, allocation_curves
 from .calibration import gate_calibration
