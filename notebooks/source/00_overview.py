@@ -118,6 +118,13 @@ plt.show()
 # link (1), at $\tau = 0.5$, $\hat\beta = 2$. Right: its slope. InfoNCE pushes a candidate at cosine 0.999 no
 # harder than one at 0.*
 #
+# The same with sliders, and beside it the probability that each of a dozen candidates wins. Below the shortfall $\delta = \beta\tau$
+# the endpoint link is the steeper one: lower $\tau$, and this place moves to the cap; raise $d$, and the negatives move away from it.
+
+# %%
+plots.explorer()
+
+# %% [markdown]
 # ## The notebooks
 
 # %% [markdown]

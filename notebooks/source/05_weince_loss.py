@@ -287,6 +287,13 @@ plt.show()
 # Its slope is $\hat\beta/\delta$ and the softmax's is $1/\tau$, so **the endpoint
 # coordinate is the steeper one only for shortfalls below $\delta = \hat\beta\tau$.** Farther out it is flatter, and softer than InfoNCE.
 #
+# The sliders start at this notebook's $\tau$. At $\tau = 0.5$ and $\beta = 2$ the slopes cross at cosine 0; at $\tau = 0.07$ the endpoint
+# coordinate is the steeper one only from cosine 0.86 on.
+
+# %%
+plots.explorer(temperature)
+
+# %% [markdown]
 # ## Can the evidence say no?
 #
 # The paper moves an anchor towards the shortfall link "only when anchor-wise tail evidence supports

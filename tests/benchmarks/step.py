@@ -57,7 +57,7 @@ def parts(step: TrainingStep) -> None:
     events = sorted(profile.key_averages(), key=lambda e: -e.self_cpu_time_total)
     whole = sum(event.self_cpu_time_total for event in events)
     start = time.process_time()
-    step.views()
+    step.augment(step.images, step.generator)
     print(f"of the fastest: two views {1e3 * (time.process_time() - start):.1f} ms; operations:")
     for event in events[:10]:
         print(f"  {event.key:44s}{100 * event.self_cpu_time_total / whole:6.1f} %")

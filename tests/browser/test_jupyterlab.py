@@ -11,6 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from weince_lib import plots
 from weince_lib.publish import notebooks
 from weince_lib.publish.lab import free_port
 
@@ -141,3 +142,31 @@ def test_all_cells_run_and_show_outputs_and_figures(page, checkout):
         "[...document.querySelectorAll('.jp-RenderedImage img')].some(i => i.naturalWidth > 100)",
         timeout=60_000,
     )
+
+
+def test_a_figure_with_sliders_is_words_until_trusted_and_moves_once_run(browser, server, checkout):
+    code = "from weince_lib import plots\nplots.explorer()"
+    data = {"text/html": plots.explorer()._repr_html_(), "text/plain": "Explorer(...)"}
+    saved_output = nbformat.v4.new_output("execute_result", data, execution_count=1)
+    cell = nbformat.v4.new_code_cell(code, execution_count=1, outputs=[saved_output])
+    notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": notebooks.KERNEL})
+    nbformat.write(notebook, checkout / "notebooks" / "sliders.ipynb")
+
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(f"{server[0]}/lab/tree/sliders.ipynb?token={TOKEN}", timeout=120_000)
+    output = page.locator(".jp-OutputArea-output")
+    output.get_by_text("Run this cell, or trust the notebook").wait_for(timeout=240_000)
+    assert page.locator(".jp-OutputArea-output iframe").count() == 0
+
+    # What is run before the kernel is connected is lost.
+    page.get_by_text("| Idle").wait_for(timeout=240_000)
+    page.locator(".jp-CodeCell .jp-Editor").first.click()
+    page.keyboard.press("Shift+Enter")
+    figure = page.frame_locator(".jp-OutputArea-output iframe")
+    figure.locator(".candidate").first.wait_for(timeout=240_000)
+    figure.get_by_label("Blend weight λ").press("Home")
+    assert figure.locator("main").get_attribute("data-weight") == "0"
+    # All of it shows: the frame has taken the figure's height.
+    assert abs(page.locator(".jp-OutputArea-output iframe").bounding_box()["height"]
+               - figure.locator("main").bounding_box()["height"]) < 2  # fmt: skip
+    page.close()

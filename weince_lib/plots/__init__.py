@@ -1,7 +1,8 @@
-"""One function per figure; each takes data and returns a matplotlib Figure."""
+"""One function per figure: data in, matplotlib Figure out; ``explorer`` gives one with sliders."""
 
 from .allocation import allocation, allocation_curves
 from .calibration import gate_calibration
+from .explorer import explorer
 from .geometry import (
     convergence,
     framework,
@@ -78,6 +79,7 @@ __all__ = [
     "dev_curves",
     "evidence_along_training",
     "evidence_over_anchors",
+    "explorer",
     "framework",
     "gain_over_epochs",
     "gate_calibration",

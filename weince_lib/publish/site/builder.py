@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ... import paths
+from ... import paths, plots
 from ...errors import MissingPackageError
 from .. import notebooks
 from ..claims import Decision, decide_all
@@ -196,5 +196,9 @@ def _front_page(decisions: Sequence[Decision], rooms: Sequence[str], pdf: bool) 
     library = "\n".join(f"library/{room}" for room in ["weince_lib", *rooms])
     document = "\n- {download}`companion.pdf`: the companion as one document." if pdf else ""
     return FRONT_PAGE.read_text(encoding="utf-8").format(
-        tally=claims_page.tally(decisions), notebooks=numbered, library=library, pdf=document
+        tally=claims_page.tally(decisions),
+        notebooks=numbered,
+        library=library,
+        pdf=document,
+        explorer=plots.explorer()._repr_html_(),
     )
