@@ -31,19 +31,12 @@ from .evidence import PRESETS, TailEvidence, TailSettings, preset, tail_evidence
 from .infonce import ContrastiveLoss, InfoNCELoss, infonce_loss
 from .link import EndpointLink
 from .monitor import TailMonitor
+from .named import LOSSES
 from .queue import NegativeQueue
 from .rivals import ArctanhLoss, HardNegativeLoss
 from .self_setting import RULES, SelfSettingLoss
 from .sharpness import Sharpness, sharpness
 from .weince import WEINCELoss, weince_loss
-
-#: Losses that a run's config names, with their own keywords as its ``options``.
-LOSSES: dict[str, type[ContrastiveLoss]] = {
-    "endpoint": EndpointLoss,
-    "self-setting": SelfSettingLoss,
-    "hard-negatives": HardNegativeLoss,
-    "arctanh": ArctanhLoss,
-}
 
 __all__ = [
     "LOSSES",

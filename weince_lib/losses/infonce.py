@@ -281,6 +281,9 @@ class ContrastiveLoss(nn.Module):
     mode the queue serves negatives and stays as it is.
     """
 
+    #: Whether the loss sets its sharpness itself and so has no temperature.
+    sets_itself = False
+
     def __init__(
         self,
         temperature: float | None = 0.5,
@@ -294,7 +297,7 @@ class ContrastiveLoss(nn.Module):
         memory_budget: int | None = None,
     ) -> None:
         super().__init__()
-        if temperature is not None:  # a loss may set its own
+        if not self.sets_itself:
             check_temperature(temperature)
         for name, flag in (
             ("symmetric", symmetric),

@@ -283,6 +283,7 @@ class SelfSettingLoss(ContrastiveLoss):
         ValueError: for an unknown rule.
     """
 
+    sets_itself = True
     totals: Tensor
     weights: Tensor
 

@@ -25,8 +25,9 @@ import numpy as np
 from .data_set import Arrays, DataSet, Published
 
 SIDE = 32
-#: By number of classes: key of the labels in a batch, key of the classes' names in the first file
-#: (ImageNet-32 has no such file), and the first label.
+#: What a number of classes goes with. The first entry is the key of the labels in a batch, the
+#: second the key of the classes' names in the first file (ImageNet-32 has none), the third the
+#: first label.
 KEYS = {
     10: ("labels", "label_names", 0),
     100: ("fine_labels", "fine_label_names", 0),
