@@ -138,7 +138,7 @@ pd.DataFrame(rows).T.rename_axis(index="candidates, normal noise").round(4)
 
 # %% [markdown]
 # The softmax is exact for Gumbel noise at every size. The table is for normal noise of the same variance: the total variation
-# (half the sum of absolute differences of probabilities) between its winners and a softmax. At $\tau = 0.3$ the distance grows
+# (half the sum of absolute differences) between its winners and a softmax. At $\tau = 0.3$ the distance grows
 # with the number of candidates, since a softmax of that temperature is too soft. With the best temperature it is small. So the
 # noise decides the temperature, and with few candidates the form as well. What other noise leads to is the subject of
 # [03_link_functions](03_link_functions.ipynb).
@@ -149,8 +149,7 @@ pd.DataFrame(rows).T.rename_axis(index="candidates, normal noise").round(4)
 #
 # $$L_i = -\log \frac{e^{s_{ii^+}/\tau}}{\sum_{j \ne i} e^{s_{ij}/\tau}}. \tag{2.2}$$
 #
-# Below, the loss of the library (made for training, in torch) and the log-likelihood of a choice model (in numpy,
-# used for everything else in this notebook) on the same random batch. A candidate that is not on offer, here the
+# Below, the library's loss and the log-likelihood of a choice model on the same random batch. A candidate that is not on offer, here the
 # anchor itself, gets the score $-\infty$.
 
 # %%

@@ -65,7 +65,7 @@ from weince_lib.choice import (
     translation_model,
 )
 from weince_lib.evaluation import Interval
-from weince_lib.experiments import by_profile, provenance, record_checks
+from weince_lib.experiments import by_profile, record_checks
 from weince_lib.links import frechet_link, gumbel_link, weibull_link
 
 draws = by_profile(profile, quick=100_000, cpu=2_000_000)
@@ -267,12 +267,10 @@ def normal_at(n):
 (near, b_near), (far, b_far) = normal_at(10**11), normal_at(10**12)
 slopes["normal, in b²"] = float(np.log(near / far) / np.log(b_far / b_near))
 rates["normal, in b²"] = 1.0
-pd.DataFrame({"predicted": rates, "measured": slopes}).round(3)
-
-# %%
 worst_rate = max(abs(slopes[law] - rates[law]) for law in rates if "normal" not in law)
 furthest = float(max(values[-1] for values in every.values()))
 print(f"largest distance from the link at 100,000 candidates: {furthest:.4f}")
+pd.DataFrame({"predicted": rates, "measured": slopes}).round(3)
 
 # %% [markdown]
 # ## Theorem 2.4: only the tail at one level matters
@@ -432,9 +430,9 @@ if (alpha, beta) == (2.0, 2.0):
 plt.show()
 
 # %% [markdown]
-# *Left: distance from the truth over temperatures, the best one marked. Right: at maximum likelihood's temperature, the
-# error of each candidate's log-probability, the nearest one marked (cut off below). The softmax gives the nearest
-# candidate too little and those behind it too much; and the nearer the cap, the worse.*
+# *Left: distance from the truth, the best temperature marked. Right: at maximum likelihood's temperature, the error of each
+# candidate's log-probability, the nearest one marked. The softmax gives the nearest candidate too little and those
+# behind it too much.*
 #
 # The best temperature also moves with the number of candidates. A lower temperature sharpens the whole range where
 # the shortfall link sharpens only near the cap.
@@ -446,9 +444,8 @@ plt.show()
 #
 # $$T(s_3) - T(s_2) = \frac{s_3 - s_2}{\tau}, \qquad T(s_2) - T(s_1) = \frac{s_2 - s_1}{\tau},$$
 #
-# and one $\tau$ can satisfy both only if $T$ is a straight line through the three. With two candidates one $\tau$ is always enough.
-# For three fixed cosines, 0, 0.5 and 0.95, the table shows the distance that the best softmax leaves, with a proven lower
-# bound. The affine $T$ is a control.
+# and one $\tau$ can satisfy both only if $T$ is a straight line through the three. For three fixed
+# cosines, 0, 0.5 and 0.95, the table shows the distance that the best softmax leaves, with a proven lower bound. The affine $T$ is a control.
 
 # %%
 transforms = {
@@ -474,19 +471,6 @@ pd.DataFrame(
 #
 # The same twelve candidates in both coordinates.
 
-# %%
-crowd = np.array([0.9, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.01, 0.005, 0.002, 0.001])
-figure = plots.spread_near_cap(crowd)
-plots.save_figure(figure, "figure_2_coordinate")
-plt.show()
-
-
-# %% [markdown]
-# *Above, cosines: the best candidates are one dot. Below, the shortfall coordinate keeps them apart: each factor in the
-# shortfall takes the same room.*
-#
-# In numbers: the share of the whole range that the best three candidates take up, in both coordinates.
-
 
 # %%
 def share_of_range(x):
@@ -494,11 +478,18 @@ def share_of_range(x):
     return float((x[-1] - x[-3]) / np.ptp(x))
 
 
+crowd = np.array([0.9, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.01, 0.005, 0.002, 0.001])
+figure = plots.spread_near_cap(crowd)
+plots.save_figure(figure, "figure_2_coordinate")
+plt.show()
 in_cosine, in_shortfall = share_of_range(1 - crowd), share_of_range(-np.log(crowd))
 spread_gain = in_shortfall / in_cosine
-print(
-    f"best three: {in_cosine:.4f} of the range in cosine, {in_shortfall:.3f} in the shortfall coordinate"
-)
+print(f"room of the best three: {in_cosine:.4f} of the range above, {in_shortfall:.3f} below")
+
+
+# %% [markdown]
+# *Above, cosines: the best candidates are one dot. Below, the shortfall coordinate keeps them apart: each factor in the
+# shortfall takes the same room.*
 
 # %% [markdown]
 # ## Two tails that are not the same
@@ -619,12 +610,8 @@ pd.Series(ratio_gaps, name="largest departure from the formula (nats)").round(3)
 # asks what helps in training.
 
 
-# %%
-def exactly(value, low=None):
-    """A computed number as an interval: from its proven lower bound to itself."""
-    return Interval(value, value if low is None else low, value, 1)
-
-
+# %% tags=["checks", "hide-input"]
+# Checks of the values that the text states, at the parameters that it states them for.
 smallest_left = min(closest.values(), key=lambda found: found.tv_low)
 right = {"Gumbel noise, added": "linear, s", "Weibull noise, a factor": "endpoint, −log(1 − s)"}
 wrong = dict(zip(right, reversed(right.values()), strict=True))
@@ -633,6 +620,31 @@ wrong_minus_right = {
     noise: two_tails[noise][f"nats, {wrong[noise]}"] - two_tails[noise][f"nats, {right[noise]}"]
     for noise in right
 }
+if (alpha, beta, scale) == (2.0, 2.0, 0.2):
+    assert additive_spread < 1e-12 and max(link_gap.values()) < 1e-10
+    assert min(p_values) > 1e-4 / 3  # correct draws fail once in ten thousand runs
+    assert min(found.tv_low for found in closest.values()) > 0
+    assert worst_rate < 0.01 and abs(slopes["normal, in b²"] - 1) < 0.15
+    assert furthest < 0.02 and theorem_gap < 0.02
+    assert (weights_table.iloc[1:].diff().iloc[1:] < 0).all(axis=None)
+    assert abs(favourite["wins"] - 0.5).max() < 1e-10 and favourite_gap > 0.05
+    assert max(by_domain.values()) < 0.05
+    assert (ratio_table["1e+12"] < ratio_table["1e+05"] + 1e-14).all()
+    assert regular < 1e-3 and scale_table.iloc[-1, 3:].min() > 0.05
+    assert min(found.tv_low for found in best.values()) > 0.01 and spread_gain > 10
+    assert left[least] > 0 and pair.tv < 1e-7 and mismatch["3 s − 1 (affine)"].tv < 1e-7
+    assert abs(true_links["Gumbel noise, added"] * scale - 1) < 0.1
+    assert abs(true_links["Weibull noise, a factor"] / beta - 1) < 0.1
+    assert max(wrong_minus_right.values()) < 0 and max(ratio_gaps.values()) < 0.15
+print("checked")
+
+
+# %% tags=["nbval-ignore-output"]
+def exactly(value, low=None):
+    """A computed number as an interval: from its proven lower bound to itself."""
+    return Interval(value, value if low is None else low, value, 1)
+
+
 record = record_checks(
     "03_link_functions",
     {
@@ -664,26 +676,4 @@ record = record_checks(
     profile=profile,
     settings={"seed": seed, "alpha": alpha, "beta": beta, "scale": scale},
 )
-
-# %% tags=["checks", "hide-input"]
-# Checks of the values that the text states, at the parameters that it states them for.
-if (alpha, beta, scale) == (2.0, 2.0, 0.2):
-    assert additive_spread < 1e-12 and max(link_gap.values()) < 1e-10
-    assert min(p_values) > 1e-4 / 3  # correct draws fail once in ten thousand runs
-    assert min(found.tv_low for found in closest.values()) > 0
-    assert worst_rate < 0.01 and abs(slopes["normal, in b²"] - 1) < 0.15
-    assert furthest < 0.02 and theorem_gap < 0.02
-    assert (weights_table.iloc[1:].diff().iloc[1:] < 0).all(axis=None)
-    assert abs(favourite["wins"] - 0.5).max() < 1e-10 and favourite_gap > 0.05
-    assert max(by_domain.values()) < 0.05
-    assert (ratio_table["1e+12"] < ratio_table["1e+05"] + 1e-14).all()
-    assert regular < 1e-3 and scale_table.iloc[-1, 3:].min() > 0.05
-    assert min(found.tv_low for found in best.values()) > 0.01 and spread_gain > 10
-    assert left[least] > 0 and pair.tv < 1e-7 and mismatch["3 s − 1 (affine)"].tv < 1e-7
-    assert abs(true_links["Gumbel noise, added"] * scale - 1) < 0.1
-    assert abs(true_links["Weibull noise, a factor"] / beta - 1) < 0.1
-    assert max(wrong_minus_right.values()) < 0 and max(ratio_gaps.values()) < 0.15
-print("checked")
-
-# %% tags=["nbval-ignore-output"]
-provenance()
+record.provenance

@@ -59,7 +59,6 @@ from weince_lib.choice import (
 from weince_lib.evaluation import Interval, t_interval
 from weince_lib.experiments import (
     by_profile,
-    provenance,
     ready_encoder,
     record_checks,
     score_bank,
@@ -117,19 +116,16 @@ print(f"p* = {p_true.round(4)}, true log-odds {target:.6f}")
 softmax, endpoint = pseudo_true(s, p_true), pseudo_true(x, p_true)
 bias = softmax.slope * gap_s - target
 floor = bias**2
-limits = pd.DataFrame(
+weibit_constant = gap_x**2 * endpoint.variance()
+figure_5 = {"floor": (floor, 0.045151), "constant": (weibit_constant, 7.13603)}
+figure_5 |= {"log-odds": (target, 1.712053), "slope": (softmax.slope, 2.566055)}
+print(f"log-odds of the closest softmax {softmax.slope * gap_s:.6f}, off by {bias:.6f}")
+print(f"floor {floor:.6f}; constant of the endpoint link's error {weibit_constant:.5f}")
+pd.DataFrame(
     {"softmax": [softmax.slope, softmax.curvature, softmax.score_variance, softmax.divergence]}
     | {"endpoint link": [endpoint.slope, endpoint.curvature, endpoint.score_variance, 0.0]},
     index=["pseudo-true slope", "A", "B", "KL(p* ‖ p), nats"],
-)
-limits.round(6)
-
-# %%
-weibit_constant = gap_x**2 * endpoint.variance()
-print(f"log-odds of the closest softmax {softmax.slope * gap_s:.6f}, off by {bias:.6f}")
-print(f"floor {floor:.6f}; constant of the endpoint link's error {weibit_constant:.5f}")
-figure_5 = {"floor": (floor, 0.045151), "constant": (weibit_constant, 7.13603)}
-figure_5 |= {"log-odds": (target, 1.712053), "slope": (softmax.slope, 2.566055)}
+).round(6)
 
 # %% [markdown]
 # These are the constants of Figure 5's setting, which the paper's text does not spell out (scores, index and
@@ -318,8 +314,6 @@ linear = (
 )
 half = 1.96 * ratio * linear.std(ddof=1) / np.sqrt(repetitions)
 wasted = Interval(ratio, ratio - half, ratio + half, repetitions)
-
-# %%
 print(
     f"rate of the endpoint link: slope + 1 = {decay.mean:.3f} [{decay.low:.3f}, {decay.high:.3f}]"
 )
@@ -376,20 +370,6 @@ plt.show()
 # The naive law, which believes the link, is too narrow: 92 % of the true width. Right: exact distance from the
 # normal law.*
 
-# %%
-moments = pd.DataFrame(
-    {
-        "n · bias": [m * (p @ slope - softmax.slope) for m, (slope, _, p) in exact.items()],
-        "n · variance": [
-            m * (p @ slope**2 - (p @ slope) ** 2) for m, (slope, _, p) in exact.items()
-        ],
-        "√n · distance": np.sqrt(n) * distance,
-    },
-    index=pd.Index(sizes, name="n"),
-)
-moments.loc["limit"] = [softmax.bias, softmax.variance(), np.nan]
-moments.round(2)
-
 # %% [markdown]
 # ## What the error bars are worth
 #
@@ -436,7 +416,8 @@ plt.show()
 # approximation).*
 #
 # The sandwich repairs the **width**. It cannot repair the **place**: with 10,000 winners both
-# intervals are narrow, confident, and wrong.
+# intervals are narrow, confident, and wrong. For the right link $\theta^\circ$ is the truth, $A = B$, and both intervals keep
+# their level.
 
 # %%
 z_naive = (at_pseudo["naive"].value - exact_naive) / at_pseudo["naive"].error
@@ -447,33 +428,10 @@ truth_covered = at_truth["sandwich"].value[-1]
 print(
     f"sandwich coverage less 0.95 at n = {n[-1]:,}: {sandwich_gap.mean:.4f} ± {sandwich_gap.half_width:.4f}"
 )
-
-# %% [markdown]
-# And the right link, for comparison: there $\theta^\circ$ is the truth, $A = B$, and both intervals keep their level.
-
-# %%
 right = simulated_coverage(fits["endpoint link"], endpoint, beta_true, n, {})
 off_right = {k: abs(right[k].value[-1] - 0.95) / right[k].error[-1] for k in kinds}
 print(
     f"endpoint link at n = {n[-1]:,}: " + ", ".join(f"{k} {right[k].value[-1]:.3f}" for k in kinds)
-)
-
-# %% [markdown]
-# ## When there is no estimate
-#
-# If every winner is the top candidate, a larger slope is always likelier: the maximum is at infinity and there is
-# no estimate. The library returns infinity and no interval. It happens with probability
-# $(p^*_\text{top})^n + (p^*_1)^n$ (the second term: all winners at the bottom), so it matters only for a handful of
-# winners.
-
-# %%
-few = np.array([3, 5, 8])
-without = np.array(
-    [np.mean(~fit_counts(s, rng.multinomial(m, p_true, size=repetitions)).exists) for m in few]
-)
-expected = p_true[-1] ** few + p_true[0] ** few
-pd.DataFrame({"simulated": without, "exact": expected}, index=pd.Index(few, name="winners")).round(
-    3
 )
 
 # %% [markdown]
@@ -503,32 +461,17 @@ for row in encoder_s:
 encoder_x = -np.log(np.maximum(1 - encoder_s, 1e-6))
 
 # %% [markdown]
-# How sharp is an endpoint law on such scores? Fit both links to the winners that training declares, the positives. This
-# only sets the scene: it gives a $\beta^*$ of a realistic size.
-
-# %%
-declared = np.zeros(sets, dtype=int)  # the positive stands first in each set
-real = {
-    "softmax": fit_winners(encoder_s, declared, mask=mask),
-    "endpoint link": fit_winners(encoder_x, declared, mask=mask),
-}
-pd.DataFrame(
-    {
-        name: {"slope": float(f.slope)} | {f"{k} error": float(f.standard_error(k)) for k in kinds}
-        for name, f in real.items()
-    }
-).round(3)
-
-# %% [markdown]
-# Now a known truth on real scores: winners drawn from the endpoint law with that $\beta^*$. We ask for the log-odds of the
-# best candidate against the second best, averaged over sets; $\Delta$ is the mean gap between the two in each
-# coordinate:
+# How sharp is an endpoint law on such scores? Both links fitted to the winners that training declares, the positives, give a
+# $\beta^*$ of a realistic size. Then a known truth on real scores: winners drawn from the endpoint law with that $\beta^*$. We ask
+# for the log-odds of the best candidate against the second best, averaged over sets; $\Delta$ is the mean gap between the
+# two in each coordinate:
 #
 # $$\Lambda^* = \beta^*\,\Delta x, \qquad \hat\Lambda_\text{softmax} = \hat\theta\,\Delta s, \qquad
 # \hat\Lambda_\text{endpoint} = \hat\beta\,\Delta x.$$
 
 # %%
-beta_real = float(real["endpoint link"].slope)
+declared = np.zeros(sets, dtype=int)  # the positive stands first in each set
+beta_real = float(fit_winners(encoder_x, declared, mask=mask).slope)
 p_real = link_probabilities(encoder_x, beta_real, mask=mask)
 coordinates = {"softmax": encoder_s, "endpoint link": encoder_x}
 limit_real = {name: pseudo_true(T, p_real, mask=mask) for name, T in coordinates.items()}
@@ -536,6 +479,7 @@ ordered = {name: np.sort(np.where(mask, T, -np.inf), axis=1) for name, T in coor
 delta = {name: float((T[:, -1] - T[:, -2]).mean()) for name, T in ordered.items()}
 target_real = beta_real * delta["endpoint link"]
 floor_real = (limit_real["softmax"].slope * delta["softmax"] - target_real) ** 2
+print(f"β* = {beta_real:.3f}")
 print(
     f"log-odds of best against second: true {target_real:.2f}, closest softmax {limit_real['softmax'].slope * delta['softmax']:.2f}"
 )
@@ -561,8 +505,6 @@ def repeated_fits(size):
 
 by_size = [repeated_fits(size) for size in n_real]
 fits_real = {name: [found[name] for found in by_size] for name in coordinates}
-
-# %%
 grid_real = np.geomspace(n_real[0], n_real[-1], 100)
 curves_real, z_real = {}, []
 for name, estimates in fits_real.items():
@@ -587,6 +529,11 @@ truth_real = simulated_coverage(fits_real["softmax"], wrong, aim, n_real, near_r
 lines_real = [(k, float(wrong.coverage(covariance=k))) for k in kinds]
 plots.interval_coverage(pseudo_real, truth_real, lines_real)
 plt.show()
+last = {k: (pseudo_real[k].value[-1], pseudo_real[k].error[-1]) for k in kinds}
+odds_factor = float(np.exp(target_real - wrong.slope * delta["softmax"]))
+reported = {
+    k: Interval(v, v - 1.96 * e, v + 1.96 * e, repetitions_real) for k, (v, e) in last.items()
+}
 
 # %% [markdown]
 # *The same two questions on the encoder's sets. The naive interval falls further short than with four candidates; the
@@ -594,13 +541,6 @@ plt.show()
 #
 # With sets that differ, a wrong link is wrong in a different way in each of them, and that scatter is in $B$ but not in
 # $A$. So the sandwich matters more here than in Figure 5.
-
-# %%
-last = {k: (pseudo_real[k].value[-1], pseudo_real[k].error[-1]) for k in kinds}
-odds_factor = float(np.exp(target_real - wrong.slope * delta["softmax"]))
-reported = {
-    k: Interval(v, v - 1.96 * e, v + 1.96 * e, repetitions_real) for k, (v, e) in last.items()
-}
 
 # %% [markdown]
 # ## Answer
@@ -616,7 +556,38 @@ reported = {
 # winners, has a floor too, and a higher one. Which link is right is a question about winners, and the tail of
 # an encoder's scores does not answer it ([03](03_link_functions.ipynb)).
 
-# %%
+# %% tags=["checks", "hide-input"]
+# Checks of the values that the text states, at the parameters that it states them for.
+assert abs(target - np.log(p_true[-1] / p_true[0])) < 1e-12
+assert endpoint.divergence < 1e-12 and abs(endpoint.slope - beta_true) < 1e-12
+assert all(abs(ours / known - 1) < 1e-5 for ours, known in figure_5.values())
+assert runner_up_factor > 1.4
+assert temperature_gap < 1e-9
+assert divergence.min() >= softmax.divergence > 0.016
+assert np.allclose(lattice * unit, s)
+assert (np.abs(exact_error - second_order) * n**2)[n >= 500].max() < 60
+assert np.abs(np.r_[z_softmax, z_endpoint]).max() < 4.5
+assert abs(decay.mean) < 0.02 + 4.5 * rate_error
+assert abs(kept.mean - floor) < 4.5 * kept.half_width / 1.96
+assert kept.low > 0 and wasted.low > 1
+assert reverse_floor > floor
+slope, _, p = exact[sizes[-1]]
+n_variance, n_bias = n[-1] * (p @ slope**2 - (p @ slope) ** 2), n[-1] * (p @ slope - softmax.slope)
+assert abs(n_variance / softmax.variance() - 1) < 0.005
+assert abs(n_bias / softmax.bias - 1) < 0.01
+assert np.ptp(np.sqrt(n) * distance) < 0.1
+assert np.abs(z_naive).max() < 4.5
+assert abs(sandwich_gap.mean) < 0.002 + 4.5 * sandwich_gap.half_width / 1.96
+assert truth_covered < 0.01
+assert max(off_right.values()) < 4.5
+assert np.abs(z_real).max() < 4.5
+for kind, limit in lines_real:
+    assert abs(last[kind][0] - limit) < 0.01 + 4.5 * last[kind][1]
+assert last["naive"][0] < 0.93 and truth_real["sandwich"].value[-1] < 0.01
+assert odds_factor > 1.5
+print("checked")
+
+# %% tags=["nbval-ignore-output"]
 record = record_checks(
     "04_misspecification",
     {
@@ -640,36 +611,4 @@ record = record_checks(
     profile=profile,
     settings={"seed": seed, "repetitions": repetitions, "sizes": sizes},
 )
-
-# %% tags=["checks", "hide-input"]
-# Checks of the values that the text states, at the parameters that it states them for.
-assert abs(target - np.log(p_true[-1] / p_true[0])) < 1e-12
-assert endpoint.divergence < 1e-12 and abs(endpoint.slope - beta_true) < 1e-12
-assert all(abs(ours / known - 1) < 1e-5 for ours, known in figure_5.values())
-assert runner_up_factor > 1.4
-assert temperature_gap < 1e-9
-assert divergence.min() >= softmax.divergence > 0.016
-assert np.allclose(lattice * unit, s)
-assert (np.abs(exact_error - second_order) * n**2)[n >= 500].max() < 60
-assert np.abs(np.r_[z_softmax, z_endpoint]).max() < 4.5
-assert abs(decay.mean) < 0.02 + 4.5 * rate_error
-assert abs(kept.mean - floor) < 4.5 * kept.half_width / 1.96
-assert kept.low > 0 and wasted.low > 1
-assert reverse_floor > floor
-assert abs(moments["n · variance"].iloc[-2] / softmax.variance() - 1) < 0.005
-assert abs(moments["n · bias"].iloc[-2] / softmax.bias - 1) < 0.01
-assert np.ptp(moments["√n · distance"].iloc[:-1]) < 0.1
-assert np.abs(z_naive).max() < 4.5
-assert abs(sandwich_gap.mean) < 0.002 + 4.5 * sandwich_gap.half_width / 1.96
-assert truth_covered < 0.01
-assert max(off_right.values()) < 4.5
-assert np.abs((without - expected) / np.sqrt(expected * (1 - expected) / repetitions)).max() < 4.5
-assert np.abs(z_real).max() < 4.5
-for kind, limit in lines_real:
-    assert abs(last[kind][0] - limit) < 0.01 + 4.5 * last[kind][1]
-assert last["naive"][0] < 0.93 and truth_real["sandwich"].value[-1] < 0.01
-assert odds_factor > 1.5
-print("checked")
-
-# %% tags=["nbval-ignore-output"]
-provenance()
+record.provenance

@@ -52,7 +52,6 @@ from matplotlib import pyplot as plt
 from weince_lib import TailSettings, WEINCELoss, infonce_loss, plots, tail_evidence, weince_loss
 from weince_lib.experiments import (
     frozen_model,
-    provenance,
     ready_encoder,
     record_checks,
     train_anew,
@@ -157,8 +156,6 @@ evidence = tail_evidence(scores, positives, paper)  # the library's
 beta_gap = float((beta_hat / evidence.beta - 1).abs().max())
 aic_gap = float((delta_aic - evidence.delta_aic).abs().max())
 print(f"the library finds the same: {beta_gap < 1e-4 and aic_gap < 0.05}")
-
-# %%
 plots.line_fits(tails[anchor].float(), evidence, anchor)
 plt.show()
 
@@ -525,38 +522,16 @@ plt.show()
 # many dimensions, where the tail keeps away from the cap and $-\log(1-s)$ is nearly a straight line over
 # it. The dark cells of $\beta = 0.5$ are numbers, not statistics: so many negatives are nearer the cap than
 # the floor of $10^{-6}$ that the tail has no spread left.
-#
-# The preset's numbers with their standard errors, and the score test for a bounded tail beside them
-# (Hasofer and Wang, 1992; nominal level 5 %), which asks for an endpoint *anywhere*. At $k = 32$ it has less
-# power at $\beta = 1$ and 2 than the likelihood, which knows where the endpoint is.
-
-# %%
-from weince_lib.diagnostics.calibration import SCORE_GATE
-
-at_default = as_frame(
-    gate_shares(
-        negatives=(62, 510, 65534),
-        tails=lambda n: [calibrated.tail_size(n)],
-        gates=[Gate.of("calibrated", calibrated), SCORE_GATE],
-        seed=seed,
-    )
-)
-at_default["open"] = [
-    f"{100 * c.share:.1f} ± {100 * c.standard_error:.1f}" for c in at_default.itertuples()
-]
-at_default.pivot_table(
-    index="law", columns=["gate", "negatives"], values="open", aggfunc="first", sort=False
-)
 
 # %% [markdown]
 # ## Answer
 #
-# WEINCE is InfoNCE with another slope for some anchors: for each anchor, two line fits, a comparison, a rank within the
-# batch, and a mix of two logits. In code it is thirty lines, and they agree with the library.
+# WEINCE is InfoNCE with another slope for some anchors. For each anchor it takes two line fits, a comparison, a rank within
+# the batch, and a mix of two logits: thirty lines of code.
 #
-# **The gate does not say no.** The two line fits favour an endpoint on every tail tried, also where there is none, so
-# $\lambda$ is a rank: about a fifth of the anchors gets more than one half, on random directions as well. In a batch
-# that mixes anchors with and without an endpoint, the rank does what the paper says.
+# **The gate does not say no.** The two line fits favour an endpoint on every tail, also where there is none, so
+# $\lambda$ is a rank: about a fifth of the anchors gets more than one half, on random directions as well. In a mixed batch
+# the rank does what the paper says.
 #
 # **What it rests on.** 2,000 drawn anchors for each known tail, with 510 negatives; a trained encoder's batch for the
 # steps.
@@ -564,11 +539,32 @@ at_default.pivot_table(
 # **What it does not show.** Whether a gate that can say no trains better encoders (it does not: [12](12_what_drives_the_gain.ipynb)), and
 # whether the tail of the scores is the one that matters ([03](03_link_functions.ipynb): it need not be).
 
-# %%
+# %% tags=["checks", "hide-input"]
+# Checks of the values that the text states.
 open_without_endpoint = shares["paper's lines"][without_endpoint]
 free, bounded = "mean λ without endpoint", "mean λ with endpoint"
 alone, random_only, all_bounded, halves, tenth_bounded = by_batch.to_dict("records")
 excess_weight = alone[free] - all_bounded[bounded]
+at_default = gate_shares(
+    negatives=(62, 510, 65534),
+    tails=lambda n: [calibrated.tail_size(n)],
+    gates=[Gate.of("calibrated", calibrated)],
+    seed=seed,
+)
+ours = as_frame(at_default)
+assert beta_gap < 1e-4 and aic_gap < 0.05 and lambda_gap < 1e-3 and loss_gap < 1e-5
+assert infonce_gap == 0.0 and weibull_gap < 1e-6 and trainable == 0 and gradient_gap < 1e-9
+assert shares["paper's lines"].min() > 0.99
+assert shares["likelihood"][without_endpoint] < 0.05 < 0.95 < shares["likelihood"][with_endpoint]
+assert unexplained["Gumbel proxy"] > 5 * unexplained["endpoint line"]
+assert halves[free] < 1e-6 < 0.3 < halves[bounded] and alone[free] > all_bounded[bounded]
+assert allowed["power"].idxmax() == (calibrated.evidence_sharpness, calibrated.evidence_margin)
+assert ours[~ours.endpoint]["share"].max() <= 0.05
+assert ours[ours.law == "Weibull, β = 1"]["share"].min() > 0.95
+assert growing_tail.loc["normal(0.3, 0.1)", 16382] > 0.9
+print("checked")
+
+# %% tags=["nbval-ignore-output"]
 record = record_checks(
     "05_weince_loss",
     {
@@ -597,21 +593,4 @@ record = record_checks(
     profile=profile,
     settings={"seed": seed, "pairs": pairs, "temperature": temperature},
 )
-
-# %% tags=["checks", "hide-input"]
-# Checks of the values that the text states.
-ours = at_default[at_default.gate == "calibrated"]
-assert beta_gap < 1e-4 and aic_gap < 0.05 and lambda_gap < 1e-3 and loss_gap < 1e-5
-assert infonce_gap == 0.0 and weibull_gap < 1e-6 and trainable == 0 and gradient_gap < 1e-9
-assert shares["paper's lines"].min() > 0.99
-assert shares["likelihood"][without_endpoint] < 0.05 < 0.95 < shares["likelihood"][with_endpoint]
-assert unexplained["Gumbel proxy"] > 5 * unexplained["endpoint line"]
-assert halves[free] < 1e-6 < 0.3 < halves[bounded] and alone[free] > all_bounded[bounded]
-assert allowed["power"].idxmax() == (calibrated.evidence_sharpness, calibrated.evidence_margin)
-assert ours[~ours.endpoint]["share"].max() <= 0.05
-assert ours[ours.law == "Weibull, β = 1"]["share"].min() > 0.95
-assert growing_tail.loc["normal(0.3, 0.1)", 16382] > 0.9
-print("checked")
-
-# %% tags=["nbval-ignore-output"]
-provenance()
+record.provenance

@@ -21,9 +21,8 @@
 # checkpoint.
 #
 # **In Colab**: choose a GPU under *Runtime*, mount your drive under *Files*, set `profile = "colab"` and
-# `runs_folder = "/content/drive/MyDrive/weince"` below, and run all cells. ResNet-18 learns CIFAR-10, which is
-# downloaded from its publisher and kept on the GPU, with WEINCE and then with InfoNCE for comparison. Checkpoints
-# and records go to the folder: after a session that was cut off, run all cells again.
+# `runs_folder = "/content/drive/MyDrive/weince"` below, and run all cells. ResNet-18 learns CIFAR-10 with WEINCE, then with
+# InfoNCE. After a session that was cut off, run all cells again.
 
 # %% tags=["setup"]
 # In Colab this fetches the library; torch, numpy and all else that is there keep their versions.

@@ -10,11 +10,10 @@
 #
 # The paper's evidence beyond images is one experiment. Unsupervised SimCSE trains BERT-base on a million
 # sentences from Wikipedia with InfoNCE; replacing only the logits by WEINCE's lifts the STS Benchmark from
-# 71.74 ± 4.23 to 76.36 ± 3.17. SimCSE's own paper reports 76.85 for InfoNCE with the same encoder. So two things
-# have to be asked together: is there a gain, and over which baseline?
+# 71.74 ± 4.23 to 76.36 ± 3.17. SimCSE's own paper reports 76.85 for InfoNCE with the same encoder.
 #
 # This notebook runs the method in small, then reads a study that was run on two CPU cores. The paper's own run
-# needs a GPU and is one command a seed:
+# needs a GPU:
 #
 # ```bash
 # python -m weince_lib.experiments.text --profile paper --loss infonce --seed 1
@@ -22,10 +21,8 @@
 # ```
 #
 # **In Colab**: choose a GPU under *Runtime*, mount your drive under *Files*, set `profile = "colab"`, `seeds = [7]` and
-# `runs_folder = "/content/drive/MyDrive/weince"` below, and run all cells. BERT-base learns the first 200,000 of
-# SimCSE's million sentences with both losses; sentences, weights and STS-B come from the Hugging Face hub. It takes an
-# hour or two on the smallest GPU; the time is measured before training starts. Checkpoints and records go to the
-# folder: after a session that was cut off, run all cells again.
+# `runs_folder = "/content/drive/MyDrive/weince"` below, and run all cells. BERT-base learns 200,000 sentences with both losses
+# in an hour or two. After a session that was cut off, run all cells again.
 
 # %% tags=["setup"]
 # In Colab this fetches the library; torch, numpy and all else that is there keep their versions.
@@ -364,7 +361,8 @@ for loss, row in shape_end.items():
 # At the start the shape lies just below zero. With training it rises above zero for both losses and every seed. A bounded
 # cosine has an endpoint somewhere, but above these thresholds the fit **shows none**, and held-out likelihood wants none of
 # the correction ($\hat\lambda = 0$).
-#
+
+# %% [markdown]
 # ## Answer
 #
 # Not in our study: on STS-B, WEINCE minus InfoNCE is equivalent to zero within 0.97 points, and with the release's $\hat\beta = 1$ it is worse. The

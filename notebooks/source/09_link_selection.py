@@ -138,18 +138,6 @@ plt.show()
 # %% [markdown]
 # *Ratios under the softmax. They follow the boundary law (purple); $\chi^2_1$ (blue, dashed) gives twice the probability.*
 
-# %%
-above = {2.706: 0.05, 3.841: 0.025}
-boundary_gap, chi2_gap = {}, {}
-for point, share in above.items():
-    error = np.sqrt(share * (1 - share) / repetitions)
-    observed = (simulated > point).mean()
-    boundary_gap[point] = (observed - share) / error
-    chi2_gap[point] = (observed - 2 * share) / error
-exceed = float((simulated > 2.706).mean())
-half = 4 * np.sqrt(exceed * (1 - exceed) / repetitions)
-exceed = Interval(exceed - 0.05, exceed - 0.05 - half, exceed - 0.05 + half, repetitions)
-
 # %% [markdown]
 # ## The companion's encoders
 #
@@ -307,7 +295,8 @@ for label, i in table_5.items():
 # %% [markdown]
 # No gain anywhere, as in the paper. Alone it is worse than the softmax, and added to the blend it can only fit noise. This
 # says little about heavy tails: $\log(1+s)$ bends the wrong way near the cap, and so would any concave coordinate.
-#
+
+# %% [markdown]
 # ## Hardness: Figures 7 and 8, and a control
 #
 # The paper keeps the $K$ hardest negatives: of a fixed pool (Figure 7), or of a pool that grows (Figure 8). In both,
@@ -395,12 +384,6 @@ made.round(2)
 # endpoint from a link that is finite at the cap. And selection by rank, which leaves a softmax a softmax, gains with easier
 # negatives under every one of these links, so that its sign says nothing against an endpoint either.
 
-# %%
-without_endpoint = t_interval([gain for gain, _, _ in controls["power link"]])
-one_endpoint = t_interval([gain for gain, _, _ in controls["endpoint, β = 1"]])
-by_rank_highest = max(ranked for rows in controls.values() for _, ranked, _ in rows)
-pool_without_endpoint = t_interval([weight for _, _, weight in controls["power link"]])
-
 # %% [markdown]
 # ## Along training (Figure 9)
 #
@@ -461,15 +444,51 @@ if sentences:
 # steeper near the cap and finite at it, does as well: the blend gains 0.00 [−0.01, 0.01] over it. So the winners speak against the
 # softmax's straight line, and not for an endpoint.
 #
-# The paper's hardness ablations do not tell the two apart either. In the larger pool most of the rise of $\hat\lambda$ comes from keeping the
-# winner among the hardest: it is there under a softmax too, 0.99 [0.97, 1.00].
+# The paper's hardness ablations do not tell the two apart either. In the larger pool most of the rise of $\hat\lambda$ is there under a
+# softmax too, 0.99 [0.97, 1.00].
 #
 # **What it rests on.** Four small encoders of 8×8 digits, held-out batches, and controls with winners drawn from known links.
 #
 # **What it does not show.** Deep encoders, and whether a link that fits the winners trains a better encoder:
 # [12](12_what_drives_the_gain.ipynb).
 
-# %%
+# %% tags=["checks", "hide-input"]
+# Checks of the values that the text states.
+above = {2.706: 0.05, 3.841: 0.025}
+boundary_gap, chi2_gap = {}, {}
+for point, share in above.items():
+    error = np.sqrt(share * (1 - share) / repetitions)
+    observed = (simulated > point).mean()
+    boundary_gap[point] = (observed - share) / error
+    chi2_gap[point] = (observed - 2 * share) / error
+exceed = float((simulated > 2.706).mean())
+half = 4 * np.sqrt(exceed * (1 - exceed) / repetitions)
+exceed = Interval(exceed - 0.05, exceed - 0.05 - half, exceed - 0.05 + half, repetitions)
+without_endpoint = t_interval([gain for gain, _, _ in controls["power link"]])
+one_endpoint = t_interval([gain for gain, _, _ in controls["endpoint, β = 1"]])
+by_rank_highest = max(ranked for rows in controls.values() for _, ranked, _ in rows)
+pool_without_endpoint = t_interval([weight for _, _, weight in controls["power link"]])
+assert abs(size - 0.05) < 4 * size_error
+assert abs(found.mean() - true_blend) < 4 * blend_error
+assert max(abs(gap) for gap in boundary_gap.values()) < 4.5
+assert max(chi2_gap.values()) < -4.5
+if quick:
+    assert summary["lambda_hat"].low > 0 and summary["lambda_hat"].high < 1
+    assert summary["held_out_gain"].low > 0 and summary["cv_gain"].low > 0
+    assert largest_p < 0.05
+    assert exponent.low > 0 and exponent.high < 1
+    assert over_power.high < 0.02
+    assert beyond_anchor.low > 0
+    assert all(i.mean <= 0.005 for i in table_5.values())
+    assert effects["hardness_effect_blend_winner_kept"].low > 0
+    assert effects["pool_effect_blend_winner_kept"].low > 0
+    assert effects["pool_effect_blend_simulated"].low > 0.5  # no endpoint, and yet
+    assert effects["hardness_effect_gain_by_rank"].high < 0
+    assert without_endpoint.low > 0 > one_endpoint.high
+    assert by_rank_highest < 0
+print("checked")
+
+# %% tags=["nbval-ignore-output"]
 record = record_checks(
     "09_link_selection",
     {
@@ -485,32 +504,4 @@ record = record_checks(
     profile=profile,
     settings={"banks": banks, "repetitions": repetitions, "batches": batches, "loss": loss},
 )
-
-# %% tags=["checks", "hide-input"]
-# Checks of the values that the text states.
-assert abs(size - 0.05) < 4 * size_error
-assert abs(found.mean() - true_blend) < 4 * blend_error
-assert max(abs(gap) for gap in boundary_gap.values()) < 4.5
-assert max(chi2_gap.values()) < -4.5
-if quick:
-    assert summary["lambda_hat"].low > 0 and summary["lambda_hat"].high < 1
-    assert summary["held_out_gain"].low > 0 and summary["cv_gain"].low > 0
-    assert largest_p < 0.05
-if quick:
-    assert exponent.low > 0 and exponent.high < 1
-    assert over_power.high < 0.02
-    assert beyond_anchor.low > 0
-if quick:
-    assert all(i.mean <= 0.005 for i in table_5.values())
-if quick:
-    assert effects["hardness_effect_blend_winner_kept"].low > 0
-    assert effects["pool_effect_blend_winner_kept"].low > 0
-    assert effects["pool_effect_blend_simulated"].low > 0.5  # no endpoint, and yet
-    assert effects["hardness_effect_gain_by_rank"].high < 0
-if quick:
-    assert without_endpoint.low > 0 > one_endpoint.high
-    assert by_rank_highest < 0
-print("checked")
-
-# %% tags=["nbval-ignore-output"]
 record.provenance

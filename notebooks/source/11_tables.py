@@ -12,7 +12,7 @@
 # its numbers with ours beside them, never mixed. The paper's are read from `paper/reported/`; many cells of
 # its tables are in none of our sources, and these say so. Ours are read from records: the tables of studies
 # under `paper/results/studies/`, and what their profiles' tables have of their runs. What data set and encoder a
-# number belongs to is part of its row: small digits trained for a few epochs decide nothing about CIFAR-100.
+# number belongs to is part of its row.
 #
 # Which differences count as found is not decided here but in [12](12_what_drives_the_gain.ipynb), by one rule for all studies.
 # Everything is rebuilt in seconds. Each table is also written as a CSV under `paper/results/tables/`.
