@@ -68,6 +68,7 @@ from weince_lib.experiments import (
     train_anew,
     vision_config,
 )
+from weince_lib.publish.frozen import encoder_table
 
 if retrain:
     train_anew()
@@ -251,6 +252,32 @@ print(f"fitted to the winners: τ = {fitted_tau:.2f}, distance {fitted_distance.
 # risk. There the softmax's gradient is its best forecast of who wins, and it disagrees with the risk because
 # winners in this sense are *sampled* from a link, while a culprit is the *maximum*. On that footing the comparison that can
 # tell links apart is the held-out likelihood of [09](09_link_selection.ipynb).
+
+# %% [markdown]
+# ## Encoders that clear the pixel floor
+#
+# The same on the encoders of the study on CIFAR-10 (JPEG) ([12](12_what_drives_the_gain.ipynb)), on images that training left out, with
+# $K = 256$. A low distance means that the push falls where positives lose.
+
+# %%
+encoder_table(
+    "cpu-cifar-decide",
+    {
+        "lost_k256": "share of sets in which the positive loses",
+        "below_risk_infonce_k256": "InfoNCE's push below 95 % of the risk",
+        "tv_infonce_k256": "distance, InfoNCE as trained",
+        "tv_infonce_fitted_k256": "distance, InfoNCE at the fitted τ",
+        "temperature_fitted_k256": "the fitted τ",
+        "tv_weibit_k256": "distance, Weibit with β = 1",
+        "best_tv_infonce_k256": "least distance of InfoNCE over τ",
+        "best_tv_weibit_k256": "least distance of Weibit over β",
+    },
+    {
+        "infonce-0.5": "InfoNCE, τ = 0.5",
+        "infonce-tuned": "InfoNCE, tuned τ",
+        "weince-0.5": "WEINCE, τ = 0.5",
+    },
+)
 
 # %% [markdown]
 # ## Answer

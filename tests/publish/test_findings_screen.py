@@ -108,7 +108,7 @@ def test_a_study_that_arrives_has_its_rows_everywhere_without_an_edit(results, m
     better = {"weince-tuned": 3.0, "weince-0.5": 3.0}
     write_study(results, arrived, lambda method: 50 + better.get(method, 0.0))
     found = findings.decisions()
-    own = found[(found["data"] == "CIFAR-10") & (found["role"] == "primary")]
+    own = found[(found["data"] == "CIFAR-10 (JPEG)") & (found["role"] == "primary")]
     assert len(own) == 2 * 5 and (own["seeds"] == 8).all()
     blend = own[own["contrast"] == "blend, each tuned on validation"]
     assert set(blend["word"]) == {"better"}

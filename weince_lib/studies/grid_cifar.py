@@ -147,7 +147,7 @@ DECISION = Study(
         "encoders or of other data sets."
     ),
     profile="cpu",
-    data="CIFAR-10",
+    data="CIFAR-10 (JPEG)",
     titles=TITLES,
     settings=RECIPE,
     seeds=DECISION_SEEDS,
@@ -176,7 +176,7 @@ LONG = Study(
         "Do the decision's answers on CIFAR-10 (JPEG) change when training is four times as long?"
     ),
     profile="cpu",
-    data="CIFAR-10, long",
+    data="CIFAR-10 (JPEG), four times the steps",
     titles=TITLES,
     settings=RECIPE | {"epochs": 4 * RECIPE["epochs"]},
     seeds=LONG_SEEDS,
