@@ -71,8 +71,11 @@ from weince_lib.plots import Simulated
 torch.set_num_threads(1)
 if retrain:
     train_anew()
+if len(sizes) < 3 or sorted(sizes) != sizes or sizes[-2] < 500:
+    raise ValueError(f"sizes = {sizes}: name three or more in rising order, two of them >= 500")
 rng = np.random.default_rng(seed)
 n = np.array(sizes)
+standard = repetitions == 12_000 and sizes == [100, 200, 500, 1000, 2000, 5000, 10000]
 
 # %% [markdown]
 # ## Four candidates and the law of their winners
@@ -275,7 +278,7 @@ curves = {
     ),
 }
 figure = plots.noise_floor(curves, floor, "mean squared error of the log-odds", crossing)
-if repetitions == 12_000:
+if standard:
     plots.save_figure(figure, "figure_5_noise_floor")
 plt.show()
 print(
@@ -558,33 +561,37 @@ reported = {
 
 # %% tags=["checks", "hide-input"]
 # Checks of the values that the text states, at the parameters that it states them for.
-assert abs(target - np.log(p_true[-1] / p_true[0])) < 1e-12
-assert endpoint.divergence < 1e-12 and abs(endpoint.slope - beta_true) < 1e-12
-assert all(abs(ours / known - 1) < 1e-5 for ours, known in figure_5.values())
-assert runner_up_factor > 1.4
-assert temperature_gap < 1e-9
-assert divergence.min() >= softmax.divergence > 0.016
-assert np.allclose(lattice * unit, s)
-assert (np.abs(exact_error - second_order) * n**2)[n >= 500].max() < 60
-assert np.abs(np.r_[z_softmax, z_endpoint]).max() < 4.5
-assert abs(decay.mean) < 0.02 + 4.5 * rate_error
-assert abs(kept.mean - floor) < 4.5 * kept.half_width / 1.96
-assert kept.low > 0 and wasted.low > 1
-assert reverse_floor > floor
-slope, _, p = exact[sizes[-1]]
-n_variance, n_bias = n[-1] * (p @ slope**2 - (p @ slope) ** 2), n[-1] * (p @ slope - softmax.slope)
-assert abs(n_variance / softmax.variance() - 1) < 0.005
-assert abs(n_bias / softmax.bias - 1) < 0.01
-assert np.ptp(np.sqrt(n) * distance) < 0.1
-assert np.abs(z_naive).max() < 4.5
-assert abs(sandwich_gap.mean) < 0.002 + 4.5 * sandwich_gap.half_width / 1.96
-assert truth_covered < 0.01
-assert max(off_right.values()) < 4.5
-assert np.abs(z_real).max() < 4.5
-for kind, limit in lines_real:
-    assert abs(last[kind][0] - limit) < 0.01 + 4.5 * last[kind][1]
-assert last["naive"][0] < 0.93 and truth_real["sandwich"].value[-1] < 0.01
-assert odds_factor > 1.5
+if standard:
+    assert abs(target - np.log(p_true[-1] / p_true[0])) < 1e-12
+    assert endpoint.divergence < 1e-12 and abs(endpoint.slope - beta_true) < 1e-12
+    assert all(abs(ours / known - 1) < 1e-5 for ours, known in figure_5.values())
+    assert runner_up_factor > 1.4
+    assert temperature_gap < 1e-9
+    assert divergence.min() >= softmax.divergence > 0.016
+    assert np.allclose(lattice * unit, s)
+    assert (np.abs(exact_error - second_order) * n**2)[n >= 500].max() < 60
+    assert np.abs(np.r_[z_softmax, z_endpoint]).max() < 4.5
+    assert abs(decay.mean) < 0.02 + 4.5 * rate_error
+    assert abs(kept.mean - floor) < 4.5 * kept.half_width / 1.96
+    assert kept.low > 0 and wasted.low > 1
+    assert reverse_floor > floor
+    slope, _, p = exact[sizes[-1]]
+    n_variance, n_bias = (
+        n[-1] * (p @ slope**2 - (p @ slope) ** 2),
+        n[-1] * (p @ slope - softmax.slope),
+    )
+    assert abs(n_variance / softmax.variance() - 1) < 0.005
+    assert abs(n_bias / softmax.bias - 1) < 0.01
+    assert np.ptp(np.sqrt(n) * distance) < 0.1
+    assert np.abs(z_naive).max() < 4.5
+    assert abs(sandwich_gap.mean) < 0.002 + 4.5 * sandwich_gap.half_width / 1.96
+    assert truth_covered < 0.01
+    assert max(off_right.values()) < 4.5
+    assert np.abs(z_real).max() < 4.5
+    for kind, limit in lines_real:
+        assert abs(last[kind][0] - limit) < 0.01 + 4.5 * last[kind][1]
+    assert last["naive"][0] < 0.93 and truth_real["sandwich"].value[-1] < 0.01
+    assert odds_factor > 1.5
 print("checked")
 
 # %% tags=["nbval-ignore-output"]

@@ -309,12 +309,11 @@ record = record_checks(
 assert gradient_gap < 1e-12
 assert in_errors < 4
 assert gap.max() < 4.5
+assert limit < 0.01
 if quick:
     assert all(i.low > 0 for i in weibit_nearer.values())
     assert below.low > 0.5
     assert own_distance.low > 0  # near, not identical
-assert limit < 0.01
-if quick:
     assert advantage.low > 0  # InfoNCE, tuned, is nearer the risk than Weibit, tuned
 print("checked")
 
