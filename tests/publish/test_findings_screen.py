@@ -115,11 +115,11 @@ def test_a_study_that_arrives_has_its_rows_everywhere_without_an_edit(results, m
     lines = dict(findings.answer(found, found.iloc[:0]))
     assert lines["Answer"].startswith("The blend adds to a tuned temperature in places.")
     assert (
-        "CIFAR-10: 8 encoder seeds; rule and contrasts were fixed before"
+        "CIFAR-10 (JPEG): 8 encoder seeds; rule and contrasts were fixed before"
         in lines["What it rests on"]
     )
     assert [line for line in findings.found_lines() if "CIFAR-10" in line]
-    assert "| CIFAR-10 |" in findings.markdown(found)
+    assert "| CIFAR-10 (JPEG) |" in findings.markdown(found)
     assert not findings.levels(name).empty
     # Unfinished, it has no word yet.
     drop_seed(results, name, arrived.seeds[-1])

@@ -67,7 +67,7 @@ MEASURES = dict(
 def decisions(
     names: Iterable[str] | None = None, contrasts: Sequence[Contrast] = PRIMARY_CONTRASTS
 ) -> pd.DataFrame:
-    """The contrasts of every study that has rows.
+    """The contrasts of every study that has runs to compare.
 
     Args:
         names: studies; by default those that have words for their data.
@@ -89,6 +89,8 @@ def decisions(
         if frame.empty or not own:
             continue
         found = decide_study(chosen, frame, own, images=test_images(chosen))
+        if found["low"].isna().all():
+            continue  # its runs have only begun: nothing can be compared yet
         found.insert(0, "data", chosen.data or name)
         found.insert(0, "study", name)
         parts.append(found)
