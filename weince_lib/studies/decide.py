@@ -322,9 +322,7 @@ def decide_beyond(study: Study, frame: pd.DataFrame, *, images: int = 0) -> pd.D
     for a, b in study.compare:
         if study.methods[a] and study.methods[b]:
             name = f"{study.title(a)}, not {study.title(b)}"
-            families.setdefault(f"{b}" if a in BETS else f"{a}, {b}", []).append(
-                Contrast(name, a, b)
-            )
+            families.setdefault(b if a in BETS else f"{a}, {b}", []).append(Contrast(name, a, b))
     if not any(name in study.methods and study.methods[name] for name in BETS):
         raise ConfigError(f"study {study.name} has no finalists: no bet has passed the gate yet")
     parts = []

@@ -297,8 +297,8 @@ def chosen_text(found: Gate) -> str:
 
 def _chosen(name: str) -> dict[str, Any] | None:
     """What a gate chose; None as long as it has not."""
-    path = paths.root() / "paper" / "results" / "studies" / chosen_file(name)
     try:
+        path = paths.root() / "paper" / "results" / "studies" / chosen_file(name)
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
