@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from sample_runs import TINY
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import DescrStatsW
 
 from weince_lib import paths
 from weince_lib.cli import main
-from weince_lib.experiments import ConfigError
+from weince_lib.experiments import PROFILES, ConfigError
 from weince_lib.losses import EndpointLoss
 from weince_lib.studies import floors, grid_beyond, grid_cifar, plan, registered, sweep
 from weince_lib.studies.decide import (
@@ -254,6 +255,16 @@ def test_commands():
     for command in ("gate", "choose"):
         with pytest.raises(ConfigError, match=r"cpu-fashion .*cpu-beyond, cpu-beyond-fashion"):
             getattr(sweep, command)("cpu-fashion")
+
+
+def test_every_arm_is_trained_and_judged(monkeypatch):
+    """Two epochs on a few digits: no run fails, and the gate has its table."""
+    monkeypatch.setitem(PROFILES, "quick", TINY)
+    small = dataclasses.replace(GATE, name="tiny-gate", profile="quick", settings={}, seeds=(7,))
+    monkeypatch.setitem(STUDIES, small.name, small)
+    assert sweep.work([small.name]) == 0
+    found = gate(small, sweep.load_study(small.name))
+    assert len(found.table) == 22 and found.table[list(MEASURES)].notna().all(axis=None)
 
 
 # Decision --------------------------------------------------------------------------------------
