@@ -144,10 +144,10 @@ TITLES = {
     "hard-tuned": "reweighted negatives, τ on validation",
 }
 
-#: Fashion-MNIST as in ``cpu-gain-fashion``, with four times the epochs. After its 10 epochs encoders
-#: lie below raw pixels (by 0.9 points on the probe, 4 on R@1). After 20, tried with InfoNCE at tau =
-#: 0.1 and seed 1, which no study uses, they were 0.9 above and 2.5 below. 40 are about as many as
-#: keep a run below four minutes of a core.
+#: Fashion-MNIST as in ``cpu-gain-fashion``, with four times the epochs. After its 10 epochs
+#: encoders lie below raw pixels (0.9 points on the probe, 4 on R@1). After 20, tried with InfoNCE
+#: at tau = 0.1 and seed 1, which no study uses, they were 0.9 above and 2.5 below. 40 are about as
+#: many as keep a run below four minutes of a core.
 FASHION_RECIPE: dict[str, Any] = {
     "dataset": "fashion-mnist",
     "train_limit": 10_000,
