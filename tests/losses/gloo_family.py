@@ -18,6 +18,7 @@ MAKE = {
     "tail": lambda **o: Own("tail", **o),
     "median": lambda **o: Own("median", **o),
     "kl": lambda **o: Own("kl", **o),
+    "hill": lambda **o: Own("hill-1.5", **o),
     "hard-negatives": lambda **o: HardNegativeLoss(**o),
     "arctanh": lambda **o: ArctanhLoss(**o),
 }

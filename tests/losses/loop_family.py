@@ -84,6 +84,11 @@ def median_rule(problem: Problem, means: dict[str, float]) -> float:
     return mean_nll(problem, lambda s: s / temperature)
 
 
+def hill_rule(problem: Problem, means: dict[str, float], factor: float) -> float:
+    beta = factor * means["tail_index"]
+    return mean_nll(problem, lambda s: -beta * math.log(max(1.0 - s, 1e-6)))
+
+
 def kl_rule(problem: Problem) -> float:
     """The ball's margin by scipy's scalar minimiser instead of the entropy's root."""
     losses = []

@@ -10,6 +10,7 @@ import pytest
 import torch
 from gloo_family import MAKE, WORLD, one_case, worker
 from loop_family import (
+    hill_rule,
     kl_rule,
     lower_median,
     mean_nll,
@@ -22,7 +23,7 @@ from loop_family import (
 from loss_batches import two_views
 from torch import Tensor
 
-from weince_lib.losses import RULES, InfoNCELoss, NegativeQueue, SelfSettingLoss
+from weince_lib.losses import RULES, EndpointLoss, InfoNCELoss, NegativeQueue, SelfSettingLoss
 
 each_rule = pytest.mark.parametrize("rule", list(RULES))
 
@@ -34,6 +35,8 @@ def numbers(*z: Tensor) -> list[np.ndarray]:
 def transcribed(rule: str, problem: Any, means: dict[str, float]) -> float:
     if rule == "kl":
         return kl_rule(problem)
+    if rule.startswith("hill"):
+        return hill_rule(problem, means, {"hill": 1.0, "hill-1.5": 1.5}[rule])
     return {"tail": tail_rule, "median": median_rule}[rule](problem, means)
 
 
@@ -190,10 +193,18 @@ def test_what_is_kept_from_collapsing() -> None:
     centre = torch.ones(1, 8, dtype=torch.float64)
     wide = two_views(60, 8)
     narrow = [centre + 0.01 * x / x.norm(dim=1, keepdim=True) for x in wide]
-    for rule in RULES:
+    for rule in ("tail", "median", "kl"):
         assert SelfSettingLoss(rule)(*narrow) > SelfSettingLoss(rule)(*wide) + 0.05
     scaled = SelfSettingLoss("tail")
     assert float(scaled(*narrow)) > 0.9 * math.log(118)
+    # The pure link knows no scale, as its rule says.
+    before = two_view_problem(*numbers(*wide))
+    means = statistics(before)
+    scaled_problem = [
+        (1.0 - 0.1 * (1.0 - p), [1.0 - 0.1 * (1.0 - s) for s in n]) for p, n in before
+    ]
+    assert statistics(scaled_problem)["tail_index"] == pytest.approx(means["tail_index"])
+    assert hill_rule(scaled_problem, means, 1.5) == pytest.approx(hill_rule(before, means, 1.5))
 
 
 def test_rule_b_is_infonce_at_its_temperature() -> None:
@@ -202,6 +213,17 @@ def test_rule_b_is_infonce_at_its_temperature() -> None:
     loss = loss_fn(*z)
     temperature = loss_fn.statistics()["negative_shortfall"] / math.log(78)
     torch.testing.assert_close(loss, InfoNCELoss(temperature)(*z), rtol=1e-6, atol=0)
+
+
+def test_the_pure_links_are_those_of_a_fixed_exponent() -> None:
+    """At the exponent that the rule sets, the endpoint loss of curvature 1 is the same."""
+    z = two_views(40, 6)
+    for rule, factor in (("hill", 1.0), ("hill-1.5", 1.5)):
+        loss_fn = SelfSettingLoss(rule)
+        loss = loss_fn(*z)
+        beta = factor * loss_fn.statistics()["tail_index"]
+        same = EndpointLoss(1.0 / beta, curvature=1.0)
+        torch.testing.assert_close(loss, same(*z), rtol=1e-6, atol=0)
 
 
 def test_effective_number_of_competitors() -> None:
@@ -233,7 +255,7 @@ def test_compiles_in_one_graph(rule: str) -> None:
 
 
 def test_unknown_rule_and_no_logit_scale() -> None:
-    with pytest.raises(ValueError, match="unknown rule 'best'; known: tail, median, kl"):
+    with pytest.raises(ValueError, match="unknown rule 'best'; known: tail, median, kl, hill"):
         SelfSettingLoss("best")
     with pytest.raises(TypeError, match="logit_scale"):
         SelfSettingLoss()(*two_views(8, 3), logit_scale=torch.ones(()))

@@ -46,6 +46,16 @@ own value; over steps, running means that are kept with the state. The loss take
 
     *Would sink it.* The ranking of methods over data sets does not follow the effective number of
     negatives; then fixing this number fixes nothing that matters.
+
+Two further rules are rivals and no bets:
+
+``"hill"``, ``"hill-1.5"``
+    The pure endpoint link -beta log(delta), with the positive in the denominator, beta the median
+    Hill index of the negatives or 1.5 times as much. At beta equal to the index the number of
+    negatives that count changes from most of them to a few, so that a fixed beta is too soft on one
+    data set and too sharp on another.
+
+    *Scale.* Nothing holds it: the loss does not change when all shortfalls shrink alike.
 """
 
 from __future__ import annotations
@@ -53,6 +63,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Unpack
 
 import torch
@@ -127,12 +138,15 @@ class Rule:
         set: takes the running means of the positives' median and of these numbers, in order (NaN
             where nothing has been read yet), the batch's own numbers, shape ``(A, m)``, and n.
         decoupled: whether the positive is left out of the denominator.
+        pure: whether the endpoint lies at cosine 1. Shortfalls then need a floor, and those near
+            the cap are taken in float64 by a look of the loss's own.
     """
 
     read: Callable[[Tensor, int, bool, float], Tensor]
     names: tuple[str, ...]
     set: Callable[[Sequence[Tensor], Tensor, int], Sharpness]
     decoupled: bool
+    pure: bool = False
 
 
 def _medians(delta: Tensor, negatives: int, full: bool) -> tuple[Tensor, Tensor]:
@@ -214,11 +228,21 @@ def _set_kl(means: Sequence[Tensor], own: Tensor, n: int) -> Sharpness:
     return Sharpness(1.0 / torch.where(k > 0, tau, 1.0), weight=weight, constant=constant)
 
 
+def _set_hill(factor: float, means: Sequence[Tensor], own: Tensor, n: int) -> Sharpness:
+    index = means[2]
+    power = torch.where(torch.isnan(index), math.log(max(n, 2)), factor * index)
+    return Sharpness(power, torch.zeros_like(power))
+
+
+#: What two of the rules read of the tail.
+_TAIL_NAMES = ("negative_shortfall", "tail_index")
 #: For another rule, write what it reads of a block and what it sets, and one entry here.
 RULES: dict[str, Rule] = {
-    "tail": Rule(_read_tail, ("negative_shortfall", "tail_index"), _set_tail, decoupled=True),
+    "tail": Rule(_read_tail, _TAIL_NAMES, _set_tail, decoupled=True),
     "median": Rule(_read_median, ("negative_shortfall",), _set_median, decoupled=False),
     "kl": Rule(_read_kl, ("temperature", "competitors"), _set_kl, decoupled=True),
+    "hill": Rule(_read_tail, _TAIL_NAMES, partial(_set_hill, 1.0), decoupled=False, pure=True),
+    "hill-1.5": Rule(_read_tail, _TAIL_NAMES, partial(_set_hill, 1.5), decoupled=False, pure=True),
 }
 
 
@@ -270,7 +294,8 @@ class SelfSettingLoss(ContrastiveLoss):
     means are part of the ``state_dict``: a run that is resumed must load it.
 
     Args:
-        rule: a key of :data:`RULES`: ``"tail"``, ``"median"`` or ``"kl"``.
+        rule: a key of :data:`RULES`: ``"tail"``, ``"median"`` or ``"kl"``; ``"hill"`` and
+            ``"hill-1.5"`` are rivals of these.
         **options: those of :class:`weince_lib.losses.InfoNCELoss`, which has no ``temperature``
             here and no ``logit_scale`` in its call.
 
@@ -355,6 +380,7 @@ class SelfSettingLoss(ContrastiveLoss):
     def _read_streaming(self, problem: CandidateProblem) -> tuple[Tensor, Tensor | None]:
         size = problem.anchors.shape[0] * problem.columns * problem.dtype.itemsize
         keep = size <= working_memory(problem.anchors.device, self.memory_budget)
+        keep = keep and not RULES[self.rule].pure
         read: Any = _read_op if torch.compiler.is_compiling() else _read
         with torch.no_grad():
             numbers, kept = read(

@@ -33,6 +33,21 @@ a probability of 80 %.
 
 The two primary measures are two families: both are always shown, and neither is chosen for its
 result. The secondary measures stand beside them by the same rule and decide nothing.
+
+*Beyond the blend.* The studies of :mod:`.grid_beyond` ask whether a loss with nothing to tune is as
+good as a tuned one. Model and variance are those above; :data:`BEYOND` has a margin of 0.5 points
+and Holm's adjustment in place of Bonferroni's (3) and its words (4). The family are the finalists,
+each against the tuned InfoNCE.
+
+- *better*, or *worse*: the two-sided p against 0, adjusted by Holm over the family, is below 5 %.
+- *equivalent within 0.5*: it is not, and two one-sided tests place the difference inside plus or
+  minus 0.5; the larger of their p-values, adjusted by Holm over the family, is below 5 %.
+- *better* or *worse, by less than 0.5*: both are below 5 %.
+- *undecided*: neither is.
+
+A difference of 0 is called better or worse anywhere in the family with a probability of at most 5
+%; so is one of 0.5 or more called less than 0.5. Intervals are still Bonferroni's, as Holm's tests
+come without any: where one holds 0 beside the word *better*, it was Holm that rejected.
 """
 
 from __future__ import annotations
@@ -42,12 +57,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from scipy import stats
 
 from ..evaluation import BlockModel, detectable_effect, fit_blocks, paired_image_error
 from ..evaluation.precision import POWER
+from ..runs.config import ConfigError
 from ..runs.vision_metrics import STANDARDISED
 from .grid import Study
+from .grid_beyond import BETS
 from .selection import choose, seed_table
 
 
@@ -75,11 +94,13 @@ class Rule:
         margin: differences below it, in percentage points, do not matter; 0.97 is the smallest gain
             in linear accuracy that the paper reports (Table 2).
         variance_level: of the test of a common variance; why 0.1, see there.
+        holm: words by Holm's adjusted tests in place of Bonferroni's intervals.
     """
 
     level: float = 0.05
     margin: float = 0.97
     variance_level: float = 0.10
+    holm: bool = False
 
     def __post_init__(self) -> None:
         for name in ("level", "variance_level"):
@@ -91,6 +112,8 @@ class Rule:
 
 #: The rule as studies use it.
 RULE = Rule()
+#: The rule of the studies beyond the blend, see the module's text.
+BEYOND = Rule(margin=0.5, holm=True)
 #: The questions of the paper's comparison, one factor each. Tuned methods have the setting that
 #: validation chose, from grids of equal size, on seeds that are not those of the decision.
 PRIMARY_CONTRASTS: tuple[Contrast, ...] = (
@@ -212,6 +235,8 @@ def decide(
         - ``deviation``: the model's residual standard deviation; ``equal_variance_p``: Bartlett's.
         - ``image_error``: the most that the choice of test images can add to the standard error,
           see :func:`~weince_lib.evaluation.paired_image_error`; not part of the interval.
+        - of a rule with ``holm``, ``p_adjusted`` is Holm's, and a last column ``p_equivalent``
+          holds the adjusted p of the two one-sided tests.
 
     Raises:
         ValueError: for no contrasts, a value that is not finite, or two rows of one method and
@@ -236,7 +261,76 @@ def decide(
     rows = [
         _row(c, model, label, len(contrasts), rule, frozenset(seeds), images) for c in contrasts
     ]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    found = pd.DataFrame(rows, columns=list(COLUMNS))
+    return _by_holm(found, rule) if rule.holm else found
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values of one family, in the order given.
+
+    A test that could not be made (NaN) stays NaN and counts in the size of the family, which was
+    fixed beforehand.
+    """
+    adjusted = [math.nan] * len(p)
+    highest = 0.0
+    made = [i for i, value in enumerate(p) if not math.isnan(value)]
+    for rank, i in enumerate(sorted(made, key=lambda i: p[i])):
+        highest = max(highest, min(1.0, (len(p) - rank) * p[i]))
+        adjusted[i] = highest
+    return adjusted
+
+
+def _by_holm(found: pd.DataFrame, rule: Rule) -> pd.DataFrame:
+    """The family with Holm's p-values, and the words that follow from them."""
+    distance = (rule.margin - found["difference"].abs()) / found["error"]
+    one_sided = stats.t.sf(distance.astype(float), found["df"].astype(float))
+    equivalent = np.where(found["p"].isna(), math.nan, one_sided)
+    found = found.assign(
+        p_adjusted=holm(found["p"].tolist()), p_equivalent=holm(equivalent.tolist())
+    )
+    found["word"] = [_holm_word(row, rule) for row in found.to_dict("records")]
+    return found
+
+
+def _holm_word(row: Mapping[Any, Any], rule: Rule) -> str:
+    """The word of a contrast that was tested; another keeps its own."""
+    if math.isnan(row["p"]) or row["word"] == NOT_FINISHED:
+        return str(row["word"])
+    inside = row["p_equivalent"] < rule.level
+    if row["p_adjusted"] < rule.level:
+        direction = "better" if row["difference"] > 0.0 else "worse"
+        return f"{direction}, by less than {rule.margin:g}" if inside else direction
+    return f"equivalent within {rule.margin:g}" if inside else UNDECIDED
+
+
+def decide_beyond(study: Study, frame: pd.DataFrame, *, images: int = 0) -> pd.DataFrame:
+    """Apply :data:`BEYOND` to a decision of :mod:`.grid_beyond`.
+
+    Args:
+        study: its finalists are the first methods of ``compare`` that have a setting.
+        frame: its rows, see :func:`.selection.study_frame`.
+        images: of the test set; 0 leaves ``image_error`` open.
+
+    Returns:
+        The rows of :func:`decide_study` after one column more: ``family``, the method that the
+        finalists are compared with. The first family decides; the others stand beside it.
+
+    Raises:
+        ConfigError: for a study without finalists.
+    """
+    families: dict[str, list[Contrast]] = {}
+    for a, b in study.compare:
+        if study.methods[a] and study.methods[b]:
+            name = f"{study.title(a)}, not {study.title(b)}"
+            families.setdefault(b if a in BETS else f"{a}, {b}", []).append(Contrast(name, a, b))
+    if not any(name in study.methods and study.methods[name] for name in BETS):
+        raise ConfigError(f"study {study.name} has no finalists: no bet has passed the gate yet")
+    parts = []
+    for family, contrasts in families.items():
+        found = decide_study(study, frame, contrasts, rule=BEYOND, images=images)
+        found.insert(0, "family", family)
+        parts.append(found)
+    return pd.concat(parts, ignore_index=True)
 
 
 def decide_study(

@@ -104,8 +104,7 @@ def floors_of(chosen: Study, kinds: Iterable[str] = tuple(KINDS)) -> list[Floor]
     for kind in kinds:
         if kind not in KINDS:
             raise ConfigError(f"unknown kind {kind!r} of floor; known: {', '.join(KINDS)}")
-    setting = chosen.all_settings()[0]
-    runs = [chosen.config(setting, seed) for seed in chosen.seeds]
+    runs = [chosen.example(seed) for seed in chosen.seeds]
     found: dict[str, Floor] = {}
     for kind in kinds:
         for run in runs:

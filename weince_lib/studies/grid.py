@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 
 from ..runs.config import ConfigError
-from . import grid_cifar, grid_gain, grid_text
+from . import grid_beyond, grid_cifar, grid_gain, grid_text
 from .cells import PAPER_ENCODERS
 from .grid_text import TEXT_TEMPERATURES
 from .study_types import Run, Setting, Study, TextStudy
@@ -166,6 +166,7 @@ STUDIES: dict[str, Study] = {
         _cpu_fashion(),
         *grid_cifar.STUDIES,
         *grid_gain.STUDIES,
+        *grid_beyond.STUDIES,
         _gpu_cifar(),
         *(paper_study(d, e) for d, encoders in PAPER_ENCODERS.items() for e in encoders),
         *grid_text.STUDIES,

@@ -123,6 +123,11 @@ class Plan:
         short = "; NOT ENOUGH" if left > self.free_bytes else ""
         found = [
             f"study   {self.study.name}: {self.study.question}",
+            *([f"rule    {self.study.rule}"] if self.study.rule else []),
+            *(
+                f"sunk    {self.study.title(method)}: {sentence}"
+                for method, sentence in self.study.predictions.items()
+            ),
             f"runs    {len(self.states)} ({settings} settings x {len(self.study.seeds)} encoder "
             f"seeds): {done}",
             f"step    {1000 * m.step_seconds:,.1f} ms for {first.batch_size} pairs {source}",
@@ -155,6 +160,9 @@ def plan(chosen: Study, *, step_seconds: Seconds | None = None) -> Plan:
     if step_seconds is not None and not 0 < step_seconds < math.inf:
         raise ConfigError(f"a step takes a positive time, not {step_seconds} s")
     found = states(chosen)
+    if not found:
+        rules = dict.fromkeys(chosen.by_rule.values())
+        raise ConfigError(f"study {chosen.name} has no runs yet: {'; '.join(rules)}")
     # WEINCE's step is the longer one.
     config = next((s.run.config for s in found if s.run.config.loss == "weince"), None)
     config = config or found[0].run.config

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from ..losses import AblationSettings, preset
+from ..losses import LOSSES, AblationSettings, preset
 from ..records import store
 from ..runs.config import SEEDS, ConfigError, VisionConfig, vision_config
 from ..runs.text_config import TextConfig, text_config
@@ -23,13 +23,16 @@ class Setting:
     """One configuration of a loss.
 
     Attributes:
-        loss: ``"infonce"``, ``"weince"`` or ``"ablation"``.
-        temperature: tau; 0.5 is the paper's for vision.
+        loss: ``"infonce"``, ``"weince"``, ``"ablation"`` or a key of
+            :data:`weince_lib.losses.LOSSES`.
+        temperature: tau; 0.5 is the paper's for vision. Left alone for a loss that sets its own.
         preset: of WEINCE, see :data:`weince_lib.losses.PRESETS`.
         kappa_rho: steepness of the cap-proximity factor; ``None`` takes the preset's.
         kappa_aic: steepness of the evidence factor; ``None`` takes the preset's.
         margin: m, the evidence asked for; ``None`` takes the preset's.
         ablation: the objective of ``"ablation"``; ``None`` for the other losses.
+        options: keywords of a loss of :data:`weince_lib.losses.LOSSES`; ``None`` leaves all of them
+            to the loss.
     """
 
     loss: str
@@ -39,6 +42,7 @@ class Setting:
     kappa_aic: float | None = None
     margin: float | None = None
     ablation: AblationSettings | None = None
+    options: Mapping[str, bool | float | str] | None = field(default=None, hash=False)
 
     def tail(self) -> dict[str, float]:
         """The gate's three numbers under the library's names; none for another loss."""
@@ -59,6 +63,8 @@ class Setting:
             return f"tau={self.temperature:g}"
         if self.ablation is not None:
             return f"{ablation_label(self.ablation)} tau={self.temperature:g}"
+        if self.loss in LOSSES:
+            return named_label(self.loss, self.temperature, self.options or {})
         rho, aic, margin = self.tail().values()
         return (
             f"{self.preset} tau={self.temperature:g} "
@@ -72,6 +78,8 @@ class Setting:
             own["ablation"] = self.ablation
         if self.loss == "weince":
             own |= {"preset": self.preset} | self.tail()
+        if self.options is not None:
+            own["options"] = dict(self.options)
         return own
 
     def config(self, profile: str, seed: int, settings: Mapping[str, Any]) -> VisionConfig:
@@ -86,6 +94,20 @@ class Setting:
 def single(*groups: Mapping[str, Setting]) -> dict[str, tuple[Setting, ...]]:
     """Methods of one setting each, by name."""
     return {name: (setting,) for group in groups for name, setting in group.items()}
+
+
+def named_label(loss: str, temperature: float, options: Mapping[str, bool | float | str]) -> str:
+    """A loss of :data:`weince_lib.losses.LOSSES` in words, with all of its options.
+
+    Such as ``"endpoint curvature=0.9 decoupled=False tau=0.2"`` or ``"self-setting rule=kl"``.
+    """
+    make: Any = LOSSES[loss]
+    words = [loss]
+    for name, value in make(**options).own_settings().items():
+        words.append(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}")
+    if not make.sets_itself:
+        words.append(f"tau={temperature:g}")
+    return " ".join(words)
 
 
 def ablation_label(chosen: AblationSettings) -> str:
@@ -158,6 +180,10 @@ class Study:
             them is not among the findings.
         titles: what readers call its methods, where :func:`method_title` does not know it. Words
             for readers are no part of :meth:`definition`.
+        rule: how the study is judged, in words, where it is judged by a rule of its own; a part of
+            :meth:`definition`.
+        predictions: what would sink a method, one sentence each, by its name; a part of
+            :meth:`definition`.
     """
 
     name: str
@@ -173,6 +199,8 @@ class Study:
     added: tuple[str, ...] = ()
     data: str = ""
     titles: Mapping[str, str] = field(default_factory=dict)
+    rule: str = ""
+    predictions: Mapping[str, str] = field(default_factory=dict)
     #: What its records are filed under.
     experiment: ClassVar[str] = EXPERIMENT
 
@@ -180,22 +208,26 @@ class Study:
         for name in itertools.chain.from_iterable(self.compare):
             if name not in self.methods:
                 raise ConfigError(f"study {self.name} compares {name!r}, which is no method of it")
+        for name in self.predictions:
+            if name not in self.methods:
+                raise ConfigError(f"study {self.name} predicts {name!r}, which is no method of it")
 
     def definition(self) -> str:
         """What is fixed before the first run, as canonical JSON.
 
-        Question, profile's settings, seeds, methods, their order and comparisons. Methods in
-        ``added`` have no part in it, and of those in ``by_rule`` it holds the rule.
+        Question, profile's settings, seeds, methods, their order and comparisons, and its own rule
+        and predictions if it has any. Methods in ``added`` have no part in it, and of those in
+        ``by_rule`` it holds the rule.
         """
-        first = self.runs()[0].config.canonical()
-        own = {"seed", "loss", "temperature", "tail", "ablation"}
+        first = self.example(self.seeds[0]).canonical()
+        own = {"seed", "loss", "temperature", "tail", "ablation", "options"}
         methods = {
             name: self.by_rule.get(name, [s.label for s in settings])
             for name, settings in self.methods.items()
             if name not in self.added
         }
         compared = [pair for pair in self.compare if not set(pair) & set(self.added)]
-        content = {
+        content: dict[str, Any] = {
             "name": self.name,
             "question": self.question,
             "common": {name: value for name, value in first.items() if name not in own},
@@ -203,6 +235,11 @@ class Study:
             "methods": [[name, value] for name, value in methods.items()],
             "compare": [list(pair) for pair in compared],
         }
+        # Younger than some registered studies, whose definitions stay as they are.
+        if self.rule:
+            content["rule"] = self.rule
+        if self.predictions:
+            content["predictions"] = dict(self.predictions)
         return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
     def title(self, method: str) -> str:
@@ -213,6 +250,17 @@ class Study:
         """Every setting once, by label; those of the first method first."""
         unique = {s.label: s for settings in self.methods.values() for s in settings}
         return list(unique.values())
+
+    def example(self, seed: int) -> VisionConfig | TextConfig:
+        """A run of a seed, for what all runs share.
+
+        It is that of the first setting; of InfoNCE's in a study whose methods are still to be
+        chosen.
+
+        Args:
+            seed: of the encoder.
+        """
+        return self.config((self.all_settings() or [Setting("infonce")])[0], seed)
 
     def runs(self) -> list[Run]:
         """Every run once, seed by seed: a study cut short has all settings of its first seeds.

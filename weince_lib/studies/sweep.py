@@ -5,7 +5,8 @@
     python -m weince_lib.studies.sweep evidence STUDY [--seed N ...] [--device DEVICE]
     python -m weince_lib.studies.sweep work STUDY [STUDY ...] [--hours H] [--evidence]
     python -m weince_lib.studies.sweep register STUDY
-    python -m weince_lib.studies.sweep choose cpu-cifar
+    python -m weince_lib.studies.sweep choose cpu-cifar|cpu-beyond|cpu-beyond-fashion
+    python -m weince_lib.studies.sweep gate cpu-beyond|cpu-beyond-fashion
     python -m weince_lib.studies.sweep floors STUDY [--kind KIND ...] [--device DEVICE]
 
 ``weince study`` is the same command. The pipeline (``sweep.smk``) calls the first for every run
@@ -14,7 +15,8 @@ continues from its checkpoint. The third measures the tails of a study's finishe
 sentence encoders along their training); ``collect`` then adds what it found to the table. ``work``
 makes the runs of studies one after the other and keeps their tables up to date; several workers
 share the runs. ``register`` fixes a study's definition before its first run. ``choose`` writes
-which temperatures the screening's validation chooses. ``floors`` puts raw pixels, untrained and
+what a screening's or a gate's validation chooses; ``gate`` prints a gate's table and verdicts, see
+:mod:`.grid_beyond`. ``floors`` puts raw pixels, untrained and
 supervised encoders beside a study's, see :mod:`.floors`.
 """
 
@@ -44,7 +46,7 @@ from ..runs.vision import run_vision
 from ..training.stopping import sigterm_interrupts
 from ..vision import Execution
 from ..vision.datasets import cifar10_jpeg
-from . import collect, grid_cifar, registered, study_evidence
+from . import collect, grid_beyond, grid_cifar, registered, study_evidence
 from .grid import Run, Study, study
 
 #: Columns of a study's table: those of every results table, with the run's setting.
@@ -183,12 +185,23 @@ def work(names: Sequence[str], hours: float = math.inf, *, evidence: bool = Fals
     return failed
 
 
-def choose() -> Path:
-    """Write which temperature the screening's validation chooses for each loss.
+def choose(name: str = grid_cifar.SCREENING.name) -> Path:
+    """Write what the validation of a screening or a gate chooses.
+
+    Args:
+        name: of the screening on CIFAR-10, which chooses a temperature for each loss, or of a gate
+            of :data:`.grid_beyond.GATES`, which chooses temperatures and the bets that pass.
 
     Raises:
-        ConfigError: if runs of the screening are missing.
+        ConfigError: if runs are missing, or for a study that chooses nothing.
     """
+    if name in grid_beyond.GATES:
+        path = paths.results() / "studies" / grid_beyond.chosen_file(name)
+        files.write_text(path, grid_beyond.chosen_text(gate(name)))
+        return path
+    if name != grid_cifar.SCREENING.name:
+        known = ", ".join((grid_cifar.SCREENING.name, *grid_beyond.GATES))
+        raise ConfigError(f"study {name} chooses nothing; these do: {known}")
     found = grid_cifar.chosen(load_study(grid_cifar.SCREENING.name))
     target = paths.results() / "studies" / grid_cifar.CHOSEN_FILE
     lines = [f"{loss} = {tau!r}" for loss, tau in found.items()]
@@ -197,6 +210,17 @@ def choose() -> Path:
     )
     files.write_text(target, head + "\n".join(lines) + "\n")
     return target
+
+
+def gate(name: str) -> grid_beyond.Gate:
+    """What a gate says, from its study's table.
+
+    Raises:
+        ConfigError: if runs are missing, or for a study that is no gate.
+    """
+    if name not in grid_beyond.GATES:
+        raise ConfigError(f"study {name} is no gate; these are: {', '.join(grid_beyond.GATES)}")
+    return grid_beyond.gate(study(name), load_study(name))
 
 
 def states(chosen: Study) -> list[State]:
@@ -386,7 +410,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--hours", type=float, default=math.inf, help="begin none after")
     add("--evidence", action="store_true", help="measure tails too")
     command("register", "fix a study's definition before its first run")
-    command("choose", "write which temperatures the screening's validation chooses")
+    command("choose", "write what a screening's or a gate's validation chooses")
+    command("gate", "print a gate's table and its verdicts")
     add = command("floors", "put raw pixels, untrained and supervised encoders into the tables")
     add("--kind", nargs="+", help="only these: pixels, pixels-centred, untrained, supervised")
     add("--device", help="default: CUDA if there is one, else the CPU")
@@ -404,9 +429,9 @@ def _carry_out(given: argparse.Namespace) -> int:
     elif given.command == "register":
         registered.register(study(given.study))
     elif given.command == "choose":
-        if given.study != grid_cifar.SCREENING.name:
-            raise ConfigError(f"study {given.study} chooses nothing; cpu-cifar does")
-        sys.stdout.write(f"{choose()}\n")
+        sys.stdout.write(f"{choose(given.study)}\n")
+    elif given.command == "gate":
+        sys.stdout.write(f"{gate(given.study).text()}\n")
     elif given.command == "floors":
         from . import floors  # which uses this module
 
