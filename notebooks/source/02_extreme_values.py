@@ -59,7 +59,6 @@ from weince_lib.evt import (
     fit_known_endpoint,
     gev_cdf,
     gev_quantile,
-    intrinsic_dimension,
     max_stability_gap,
     nearest_tail_index,
     shape_above,
@@ -543,7 +542,7 @@ def dimensions(z):
         np.array([1 / np.mean(1 / nearest_tail_index(tail, k)) for k in neighbours])
         for tail in (r**2 / 2, r)
     )
-    return intrinsic_dimension(by_shortfall), by_distance
+    return 2 * by_shortfall, by_distance
 
 
 embedded = {}

@@ -25,23 +25,7 @@ def test_mean_of_equal_clusters_is_the_t_interval_of_their_means():
     low, high = stats.t.interval(0.95, 7, loc=means.mean(), scale=stats.sem(means))
     assert (found.low, found.high) == pytest.approx((low, high), rel=1e-10)
     assert found.standard_error == pytest.approx(stats.sem(means), rel=1e-10)
-    assert (found.clusters, found.values) == (8, 200)
-    assert "8 clusters are few" in found.note  # and t, not the normal, makes up for it
-    assert found.high - found.low > 1.15 * 2 * stats.norm.ppf(0.975) * stats.sem(means)
-
-
-def test_agrees_with_statsmodels():
-    api = pytest.importorskip("statsmodels.api")
-    rng = np.random.default_rng(1)
-    labels = np.repeat(np.arange(40), 30)
-    values = rng.normal(size=40)[labels] + rng.normal(size=1200)
-    found = cluster_interval(values, labels, mean)
-    robust = api.OLS(values, np.ones(1200)).fit(
-        cov_type="cluster", cov_kwds={"groups": labels}, use_t=True
-    )
-    # statsmodels' small-sample factor G (n - 1) / ((G - 1) (n - k)) is G / (G - 1) here.
-    assert found.standard_error == pytest.approx(float(robust.bse[0]), rel=1e-6)
-    assert (found.low, found.high) == pytest.approx(tuple(robust.conf_int()[0]), rel=1e-6)
+    assert found.clusters == 8
 
 
 def test_pairs_leave_out_every_pair_of_a_point():
@@ -114,9 +98,6 @@ def test_coverage_over_all_pairs_of_one_set():
     assert naive / 60 < 0.85
 
 
-GOOD = np.linspace(0.0, 0.9, 40)
-
-
 @pytest.mark.parametrize(
     ("labels", "settings", "message"),
     [
@@ -126,13 +107,13 @@ GOOD = np.linspace(0.0, 0.9, 40)
         (np.zeros(40), {}, "integer or string labels, got dtype float64"),
         (np.arange(40), {"max_groups": 1}, "max_groups must be at least 2"),
         (np.arange(40), {"confidence": 95}, "confidence must lie in"),
+        (
+            np.arange(40),
+            {"statistic": lambda x: 1.0 if x.size == 40 else math.nan},
+            "statistic of the values without group 0 of 40 is nan",
+        ),
     ],
 )
 def test_bad_input(labels, settings, message):
     with pytest.raises(ValueError, match=message):
-        cluster_interval(GOOD, labels, mean, **settings)
-
-
-def test_a_statistic_that_fails_is_named():
-    with pytest.raises(ValueError, match="statistic of the values without group 0 of 40 is nan"):
-        cluster_interval(GOOD, np.arange(40), lambda x: 1.0 if x.size == 40 else math.nan)
+        cluster_interval(np.linspace(0.0, 0.9, 40), labels, **({"statistic": mean} | settings))
