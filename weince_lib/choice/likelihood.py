@@ -290,11 +290,7 @@ def _check_information(information: Array, squares: Array) -> None:
 
 
 def _check_indices(values: npt.ArrayLike, name: str, ndim: int) -> Integers:
-    """Indices as int64 with so many axes and at least one entry.
-
-    Raises:
-        ValueError: naming what is wrong.
-    """
+    """Indices as int64 with so many axes and at least one entry."""
     array = np.asarray(values)
     if array.ndim != ndim or array.size == 0:
         raise ValueError(f"{name} must have {ndim} axes and not be empty, got shape {array.shape}")
@@ -304,11 +300,7 @@ def _check_indices(values: npt.ArrayLike, name: str, ndim: int) -> Integers:
 
 
 def _check_distinct(rankings: Integers) -> None:
-    """Raise unless no candidate is placed twice in a row.
-
-    Raises:
-        ValueError: naming the first such row.
-    """
+    """Raise for a candidate that is placed twice in a row."""
     ordered = np.sort(rankings, axis=1)
     twice = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
     if twice.any():
