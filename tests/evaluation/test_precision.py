@@ -25,23 +25,6 @@ def test_power_is_that_of_a_paired_t_test(n, effect):
     assert power_of(effect, 1 / math.sqrt(n), n - 1) == pytest.approx(expected, abs=1e-4)
 
 
-def test_power_is_the_share_of_simulated_studies_that_see_the_effect():
-    # Six settings, eight seeds, five contrasts: the error comes from the residuals of all.
-    seeds, settings, tests, studies = 8, 6, 5, 4000
-    df = (seeds - 1) * (settings - 1)
-    error = math.sqrt(2 / seeds)
-    effect = detectable_effect(error, df, tests=tests)
-    y = np.random.default_rng(0).normal(size=(studies, seeds, settings))
-    y[:, :, 0] += effect
-    residual = y - y.mean(1, keepdims=True) - y.mean(2, keepdims=True)
-    residual += y.mean((1, 2), keepdims=True)
-    estimated = np.sqrt((residual**2).sum((1, 2)) / df * 2 / seeds)
-    t = (y[:, :, 0] - y[:, :, 1]).mean(1) / estimated
-    seen = (t > stats.t.ppf(1 - 0.05 / tests / 2, df)).mean()
-    assert seen == pytest.approx(0.8, abs=0.02)  # three standard errors of a share of 4000
-    assert effect == pytest.approx(1.8, abs=0.05)  # what weince_lib.studies.decide says
-
-
 def test_detectable_effect_of_four_seeds_is_that_of_the_tables():
     assert detectable_effect(1 / 2, 3) == pytest.approx(2.13, abs=0.005)
     assert power_of(detectable_effect(0.3, 5, power=0.9), 0.3, 5) == pytest.approx(0.9)

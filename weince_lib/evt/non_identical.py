@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from ..checks import FloatArray
+from ..checks import FloatArray, check_at_least, check_values
 from .families import Family
 
 
@@ -52,16 +52,15 @@ class ScoredUtilities:
     scale: FloatArray
 
     def __post_init__(self) -> None:
-        location, scale = np.asarray(self.location), np.asarray(self.scale)
-        if location.ndim != 1 or location.shape != scale.shape:
+        location, scale = (
+            check_values(getattr(self, name), name) for name in ("location", "scale")
+        )
+        if location.shape != scale.shape:
             raise ValueError(
                 "location and scale must both have shape (N,), got "
                 f"{location.shape} and {scale.shape}"
             )
-        if location.size < 2:
-            raise ValueError(f"at least 2 candidates are needed, got {location.size}")
-        if not (np.isfinite(location).all() and np.isfinite(scale).all()):
-            raise ValueError("location and scale must be finite; drop the candidates that are not")
+        check_at_least("number of candidates", location.size, 2)
         if not (scale > 0).all():
             index = int(np.argmin(scale))
             raise ValueError(f"scale[{index}] is {scale[index]:g}; scales must be positive")
@@ -128,16 +127,12 @@ class RankedCandidates:
 
     Attributes:
         size: number of candidates N, at least 2.
-
-    Raises:
-        ValueError: for fewer than two candidates.
     """
 
     size: int
 
     def __post_init__(self) -> None:
-        if self.size < 2:
-            raise ValueError(f"at least 2 candidates are needed, got {self.size}")
+        check_at_least("number of candidates", self.size, 2)
 
     def exceedance(self, u: npt.ArrayLike) -> FloatArray:
         """p_i = P(X_i > u), the shape of ``u`` with an axis of N candidates added last."""
@@ -155,13 +150,8 @@ class RankedCandidates:
         excess = 1.0 / (1.0 - rng.random((size, self.size))) - np.arange(1, self.size + 1)
         return np.asarray(np.log(np.maximum(excess, 1.0)).max(axis=1))
 
-    @staticmethod
-    def limit_cdf(x: npt.ArrayLike) -> FloatArray:
-        """The logistic limit of the normalised maximum."""
-        return block_limit_cdf(x, 1)
 
-
-def block_limit_cdf(x: npt.ArrayLike, blocks: int) -> FloatArray:
+def block_limit_cdf(x: npt.ArrayLike, blocks: int = 1) -> FloatArray:
     """Limit (1 + m e^-x)^(-1/m) of a random block's maximum in :class:`RankedCandidates`.
 
     x is the block's maximum less the log of its size; one block gives the logistic law.
@@ -241,8 +231,7 @@ def homogeneity_gap(p: npt.ArrayLike, blocks: int) -> FloatArray:
 
 
 def _block_size(candidates: int, blocks: int) -> int:
-    if blocks < 2:
-        raise ValueError(f"at least 2 blocks are needed, got {blocks}")
+    check_at_least("blocks", blocks, 2)
     if candidates % blocks:
         raise ValueError(f"{candidates} candidates do not split into {blocks} blocks of one size")
     return candidates // blocks

@@ -102,8 +102,8 @@ def note(
     axes: Axes, text: str, at: tuple[float, float], shift: tuple[float, float], **look: Any
 ) -> None:
     """Write small text at a point of the axes, shifted by so many points of the page."""
-    look = {"fontsize": 8, "color": DATA_COLOUR} | look
-    axes.annotate(text, at, xytext=shift, textcoords="offset points", **look)
+    settings: dict[str, Any] = {"fontsize": 8, "color": DATA_COLOUR} | look
+    axes.annotate(text, at, xytext=shift, textcoords="offset points", **settings)
 
 
 def legend_below(figure: Figure, axes: Axes, columns: int, **look: Any) -> None:
