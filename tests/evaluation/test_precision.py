@@ -11,7 +11,6 @@ from statsmodels.stats.power import TTestPower
 
 from weince_lib.evaluation import (
     detectable_effect,
-    image_error,
     paired_image_error,
     seeds_to_tell,
 )
@@ -59,11 +58,6 @@ def test_nothing_is_known_without_error_or_degrees_of_freedom():
         seeds_to_tell(1.0, 1.0, settings=1)
 
 
-def test_image_error_is_binomial():
-    right = np.random.default_rng(0).random((4000, 500)) < 0.7
-    assert image_error(70.0, 500) == pytest.approx(100 * right.mean(1).std(), rel=0.04)
-
-
 def test_paired_image_error_bounds_every_pair_with_these_accuracies():
     draw = np.random.default_rng(1)
     for _ in range(200):
@@ -86,7 +80,5 @@ def test_paired_image_error_bounds_every_pair_with_these_accuracies():
 
 @pytest.mark.parametrize(("accuracy", "images"), [(101.0, 10), (-1.0, 10), (50.0, 0)])
 def test_impossible_accuracies_and_test_sets_are_named(accuracy, images):
-    with pytest.raises(ValueError, match="got"):
-        image_error(accuracy, images)
     with pytest.raises(ValueError, match="got"):
         paired_image_error(accuracy, 50.0, images)

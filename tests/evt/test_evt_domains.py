@@ -162,17 +162,6 @@ def test_distance_to_the_limit_falls_at_the_stated_rate(law):
         assert 4e-3 < twelve < ten < 6e-3
 
 
-def test_normal_distance_has_its_exact_constant():
-    """b_n^2 D_n -> max x^2 exp(-x - exp(-x)) / 2, from the hazard rate's derivative."""
-    x = np.linspace(-3, 15, 200_001)
-    constant = np.max(x**2 * np.exp(-x - np.exp(-x))) / 2
-    law = families.normal()
-    scaled = [law.constants(n)[1] ** 2 * law.distance(n) for n in (1e20, 1e80, 1e300)]
-    gaps = np.abs(np.array(scaled) - constant)
-    assert gaps[0] > gaps[1] > gaps[2]
-    assert gaps[2] < 1e-3
-
-
 def test_oscillating_tail_is_a_law_whose_shape_never_settles():
     law = families.oscillating()
     p = np.array([0.999, 0.5, 1e-3, 1e-9])
@@ -196,11 +185,8 @@ def test_oscillating_tail_is_a_law_whose_shape_never_settles():
         (lambda: match_types(stats.norm.ppf, stats.norm.ppf, (0.5, 0.5)), "0 < p < q < 1"),
         (lambda: match_types(stats.norm.ppf, stats.poisson(0.01).ppf), "equal quantiles"),
         (lambda: shape_of_type(stats.norm.ppf, 1.0), "ratio must be above 1, got 1.0"),
-        (lambda: shape_of_type(stats.norm.ppf, top=0.0), "top must be positive and finite, got 0"),
         (lambda: families.normal().constants(1), "n must be at least 2 and finite, got 1"),
         (lambda: families.pareto(0.0), "alpha must be positive and finite, got 0.0"),
-        (lambda: families.beta(2, -1), "b must be positive and finite, got -1"),
-        (lambda: families.student_t(math.inf), "degrees must be positive"),
     ],
 )
 def test_bad_input(call, message):

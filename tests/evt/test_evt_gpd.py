@@ -71,13 +71,6 @@ def test_profile_curve_is_the_profile_and_its_slope(s):
     assert slope / (2 * h) == pytest.approx(40 * point.score, rel=1e-3, abs=1e-3)
 
 
-@pytest.mark.parametrize("s", [-30.0, -45.0, -200.0])
-def test_profile_ends_in_the_uniform_distribution(s):
-    point = GPDProfile(gpd_sample(0.1, 40, seed=2)).at(s)
-    assert (point.shape, point.scale) == pytest.approx((-1.0, 1.0), abs=1e-10)
-    assert point.log_likelihood == pytest.approx(0.0, abs=1e-9)
-
-
 @pytest.mark.parametrize("shape", [-0.9, -0.5, 0.0, 0.8])
 def test_no_hill_is_missed_in_small_samples(shape):
     """Grimshaw's own profile, xi(theta) = mean log(1 + theta y), on a dense grid over theta."""
@@ -101,7 +94,7 @@ def test_no_hill_is_missed_in_small_samples(shape):
     assert estimates > 0
 
 
-@pytest.mark.parametrize("shape", [-0.4, -0.2, 0.0, 0.3, 0.7, 1.5])
+@pytest.mark.parametrize("shape", [-0.4, 0.0, 0.7])
 def test_agrees_with_scipy(shape):
     excesses = gpd_sample(shape, 1500, seed=11)
     fit = fit_gpd(excesses, threshold=0.0)
@@ -143,38 +136,27 @@ def test_shape_zero_has_its_closed_form():
     assert fit.log_likelihood == pytest.approx(-300 * (math.log(y.mean()) + 1), rel=1e-9)
 
 
-def test_irregular_regime_has_an_interval():
-    fit = fit_gpd(gpd_sample(-0.75, 2000, seed=3), threshold=0.0)
-    assert fit.regime == "irregular"
-    assert -1.0 < fit.shape_low < -0.75 < fit.shape_high < -0.5
-    assert "open below" not in fit.note
+def test_irregular_regime_has_an_interval_and_says_where_it_is_open():
+    large, small = (
+        fit_gpd(gpd_sample(-0.75, size, seed), threshold=0.0) for size, seed in ((2000, 3), (60, 2))
+    )
+    assert large.regime == small.regime == "irregular"
+    assert -1.0 < large.shape_low < -0.75 < large.shape_high < -0.5
+    assert small.shape_low == -1.0
+    assert ("open below" in large.note, "open below" in small.note) == (False, True)
 
 
-def test_interval_that_runs_into_minus_one_says_so():
-    fit = fit_gpd(gpd_sample(-0.75, 60, seed=2), threshold=0.0)
-    assert fit.regime == "irregular"
-    assert fit.shape_low == -1.0
-    assert "open below" in fit.note
-
-
-@pytest.mark.parametrize("shape", [-1.3, -2.0, -4.0])
+@pytest.mark.parametrize("shape", [-1.3, -4.0])
 def test_unbounded_regime_reports_no_estimate(shape):
-    fit = fit_gpd(gpd_sample(shape, 500, seed=6), threshold=0.0)
+    excesses = gpd_sample(shape, 500, seed=6)
+    fit = fit_gpd(excesses, threshold=0.0)
     assert fit.regime == "unbounded"
     for name in ("shape", "scale", "log_likelihood", "endpoint"):
         assert math.isnan(getattr(fit, name)), name
     assert fit.shape_low == -1.0
-    assert -1.0 < fit.shape_high < -0.8
-    assert "fit_known_endpoint" in fit.note
-
-
-def test_upper_end_in_the_unbounded_regime_is_the_drop_from_the_uniform():
-    excesses = [float(y) for y in gpd_sample(-1.5, 60, seed=6)]
-    fit = fit_gpd(excesses, threshold=0.0)
-    assert fit.regime == "unbounded"
-    uniform = -60 * math.log(max(excesses))
-    drop = stats.chi2.ppf(0.95, 1) / 2
-    assert profile_loop(excesses, fit.shape_high) == pytest.approx(uniform - drop, abs=1e-5)
+    # The drop is taken from the uniform limit at shape -1.
+    expected = -500 * math.log(excesses.max()) - stats.chi2.ppf(0.95, 1) / 2
+    assert profile_loop(excesses.tolist(), fit.shape_high) == pytest.approx(expected, abs=1e-4)
 
 
 def test_coles_daily_rainfall():
@@ -223,11 +205,6 @@ def test_threshold_is_one_of_the_values_and_exceedances_are_strict():
     assert (fit.threshold, fit.exceedances) == (80.0, 20)
     assert fit_gpd(values, threshold=80.0, quantile=0.1) == fit
     assert fit_gpd(values, threshold=90.0).exceedances == 10
-    values = np.random.default_rng(0).normal(size=997)
-    for quantile in (0.5, 0.9, 0.975):
-        fit = fit_gpd(values, quantile=quantile)
-        assert fit.threshold in values
-        assert fit.exceedances == pytest.approx((1 - quantile) * 997, abs=1.0)
 
 
 @pytest.mark.parametrize(

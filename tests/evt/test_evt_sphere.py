@@ -112,9 +112,7 @@ def test_nearest_tail_index_has_its_gamma_law():
         (lambda: nearest_tail_index(np.ones(5), 2), r"shape \(anchors, candidates\), got \(5,\)"),
         (lambda: nearest_tail_index(np.ones((2, 5)), 5), "between 2 and 4 for 5 candidates, got 5"),
         (lambda: nearest_tail_index(np.zeros((2, 5)), 3), "must be positive and finite"),
-        (lambda: nearest_tail_index(np.ones((2, 5)), 3), "all equal; take a longer tail"),
         (lambda: shape_above(families.normal(), 0.9), "normal has no endpoint"),
-        (lambda: shape_above(families.uniform(), 1.0), r"quantile must lie in \(0, 1\), got 1.0"),
         (lambda: sphere_shape(1), "dimension must be at least 2, got 1"),
     ],
 )

@@ -138,9 +138,7 @@ def mean_residual_life(
                 f"quantile {level} leaves {count} values above the threshold, at least 2 are "
                 "needed: lower it"
             )
-        mean = float(excesses.mean())
-        residuals = excesses - mean
-        error = math.sqrt(count / (count - 1) * float(residuals @ residuals)) / count
+        mean, error = float(excesses.mean()), float(excesses.std(ddof=1)) / math.sqrt(count)
         half = float(student.ppf(0.5 + confidence / 2, count - 1)) * error
         points.append(MeanExcess(u, count, mean, mean - half, mean + half, confidence))
     return points
