@@ -121,6 +121,14 @@ def test_the_interval_follows_the_regime():
         assert math.isfinite(fit.median_unbiased)
 
 
+def test_tails_without_an_endpoint():
+    rng = np.random.default_rng(6)
+    gumbel = fit_endpoint(rng.standard_exponential(2000), threshold=0.0)
+    assert gumbel.high == gumbel.exact_high == math.inf
+    heavy = fit_endpoint(1 / rng.random(2000) - 1, threshold=0.0)
+    assert heavy.endpoint == heavy.low == heavy.high == heavy.exact_low == math.inf
+
+
 # The test of a given endpoint ----------------------------------------------------------------
 
 

@@ -260,14 +260,11 @@ def link_probabilities(
 
     Args:
         coordinate: T, shape ``(K,)`` or ``(S, K)``.
-        slope: theta, in 1/units of T.
+        slope: theta, in 1/units of T, finite.
         mask: True where there is a candidate.
 
     Returns:
         Probabilities of the coordinate's shape, 0 where masked.
-
-    Raises:
-        ValueError: for a slope that is not finite, and as :func:`fit_counts`.
     """
     check_finite("slope", slope)
     sets = CandidateSets.of(coordinate, mask)

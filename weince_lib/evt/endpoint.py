@@ -262,17 +262,10 @@ def fit_endpoint(
     Values that tie at the largest, as rounded or duplicated ones do, pull both intervals to it.
     Both treat the exceedances as independent.
 
-    Args:
-        values: sample, shape ``(n,)``, any real dtype.
-        threshold: u; by default the quantile below.
-        quantile: level of the threshold when none is given. 0.99 is the paper's (Figure 3).
-        confidence: level of the intervals.
+    Arguments and errors are those of :func:`weince_lib.evt.fit_gpd`.
 
     Returns:
         An :class:`EndpointFit`, in the units of the values.
-
-    Raises:
-        ValueError: as :func:`weince_lib.evt.fit_gpd`.
     """
     check_fraction("confidence", confidence)
     array = check_values(values)
@@ -377,19 +370,7 @@ def endpoint_test(
     Under the hypothesis the log ratios log((x_F - u) / (x_F - x)) are exponential with mean -xi. A
     small p-value says that they are not: the endpoint is another one, there is none, or the tail
     above this threshold is not yet a power of the shortfall. Exceedances count as independent.
-
-    Args:
-        values: sample, shape ``(n,)``, any real dtype.
-        endpoint: x_F under test; 1 is the cap of a cosine.
-        threshold: u, below the endpoint; by default the quantile below.
-        quantile: level of the threshold when none is given. 0.99 is the paper's (Figure 3).
-        floor: least shortfall, as in :func:`fit_known_endpoint`.
-
-    Returns:
-        An :class:`EndpointTest`.
-
-    Raises:
-        ValueError: as :func:`fit_known_endpoint`.
+    Arguments and errors are those of :func:`fit_known_endpoint`, ``endpoint`` the one under test.
     """
     u, shortfall = select_shortfalls(values, endpoint, threshold, quantile, floor)
     # In units of the distance from the threshold to the endpoint, where the endpoint is 1.
@@ -413,13 +394,8 @@ def endpoint_test(
 def likelihood_ratio(excesses: FloatArray) -> float:
     """Twice the log-likelihood a free endpoint gains over the endpoint 1.
 
-    Both likelihoods are over shapes above -1 alone.
-
-    Args:
-        excesses: in units of the distance to the endpoint, in (0, 1), shape ``(n,)``.
-
-    Returns:
-        The ratio, not negative; nan where the shape at the endpoint 1 is at or below -1.
+    Both likelihoods are over shapes above -1 alone; where the shape at the endpoint 1 is at or
+    below -1 the ratio is nan. ``excesses`` lie in (0, 1), in units of the distance to the endpoint.
     """
     shape = float(np.log1p(-excesses).mean())
     if shape <= -1.0:
@@ -433,15 +409,7 @@ def likelihood_ratio(excesses: FloatArray) -> float:
 
 
 def share_survival(share: float, n: int) -> float:
-    """P(G > share) for n exponential variables.
-
-    Args:
-        share: g; below 1 / n the probability is 1, at 1 and above it is 0.
-        n: number of variables, at least 2.
-
-    Returns:
-        The probability, to about 1e-8; one further from 0 or 1 than that is resolved.
-    """
+    """P(G > share) for n >= 2 exponential variables, to about 1e-8."""
     if share <= 1.0 / n:
         return 1.0
     if share >= 1.0:
