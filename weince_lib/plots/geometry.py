@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
@@ -15,6 +15,54 @@ from ..links import Array, frechet_link, gumbel_link, weibull_link
 from .style import DATA_COLOUR, DOMAIN_COLOURS, LOSS_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, style
 
 _LINES = ("-", "--", ":", "-.")
+
+
+@dataclass(frozen=True)
+class _Geometry:
+    """A row of the framework's figure: utility, its coordinate T, the link."""
+
+    ends: tuple[float, float]
+    density: Callable[[Array, float], Array]
+    utility: str
+    index: Callable[[float], float]
+    coordinate: str
+    scale: float
+    link: Callable[[Array], Array]
+    formula: str
+
+
+_GEOMETRIES = {
+    "Gumbel": _Geometry(
+        ends=(-0.4, 2.0),
+        density=lambda x, s: stats.gumbel_r(s, 0.2).pdf(x),
+        utility="x = s + ε",
+        index=lambda s: s,
+        coordinate="T = x",
+        scale=0.2,
+        link=lambda s: gumbel_link(s, 0.2),
+        formula="p ∝ exp(s/a)",
+    ),
+    "Fréchet": _Geometry(
+        ends=(0.01, 4.0),
+        density=lambda x, s: stats.invweibull(2.0, scale=s).pdf(x),
+        utility="x = s Z",
+        index=math.log,
+        coordinate="T = log x",
+        scale=0.5,
+        link=lambda s: frechet_link(s, 2.0),
+        formula="p ∝ $s^{α}$",
+    ),
+    "Weibull": _Geometry(
+        ends=(-0.4, 1.0),
+        density=lambda x, s: stats.weibull_min(2.0, scale=1 - s).pdf(1 - x),
+        utility="x = 1 − (1 − s) W",
+        index=lambda s: -math.log(1 - s),
+        coordinate="T = −log(1 − x)",
+        scale=0.5,
+        link=lambda s: weibull_link(s, 2.0),
+        formula="p ∝ $(1 − s)^{−β}$",
+    ),
+}
 
 
 @style()
@@ -87,89 +135,46 @@ def framework() -> Figure:
 
     The two candidates have scores 0.5 and 0.8.
     """
-    low, high = 0.5, 0.8
+    scores, shades = (0.5, 0.8), (0.45, 1.0)
+    s = np.linspace(0.05, 0.97, 300)
+    pair = np.stack([s, np.full_like(s, 0.5)], axis=1)
     figure, panels = plt.subplots(3, 3, figsize=(PAGE_WIDTH, 5.2))
-    for row, name in zip(panels, DOMAIN_COLOURS, strict=True):
-        _utilities(row[0], name, low, high)
-        _in_coordinate(row[1], name, low, high)
-        _link(row[2], name)
-    for axes, title in zip(
-        panels[0],
-        ("1 · utility given the score", "2 · in its coordinate: a shift", "3 · top-1 link"),
-        strict=True,
-    ):
+    for row, (name, geometry) in zip(panels, _GEOMETRIES.items(), strict=True):
+        utility, shift, link = row
+        colour, scale = DOMAIN_COLOURS[name], geometry.scale
+        x = np.linspace(*geometry.ends, 400)
+        for score, alpha in zip(scores, shades, strict=True):
+            density = geometry.density(x, score)
+            utility.plot(x, density, color=colour, alpha=alpha, label=f"s = {score:g}")
+        if name == "Weibull":
+            utility.axvline(1.0, color=REFERENCE_COLOUR, lw=0.8, ls=":")
+            utility.set_xlim(-0.4, 1.1)
+        utility.set(xlabel=geometry.utility, ylabel=f"{name}\ndensity")
+        utility.legend(loc="upper left" if name == "Weibull" else "upper right", fontsize=7)
+
+        low, high = (geometry.index(score) for score in scores)
+        t = np.linspace(low - 3 * scale, high + 5 * scale, 400)
+        for peak, alpha in zip((low, high), shades, strict=True):
+            shift.plot(t, stats.gumbel_r(peak, scale).pdf(t), color=colour, alpha=alpha)
+        top = stats.gumbel_r(0, scale).pdf(0)
+        arrow = {"arrowstyle": "->", "color": DATA_COLOUR, "lw": 1}
+        shift.annotate("", (high, 1.12 * top), xytext=(low, 1.12 * top), arrowprops=arrow)
+        look = {"va": "center", "fontsize": 7.5, "color": DATA_COLOUR}
+        shift.text(high + 0.4 * scale, 1.12 * top, f"η + {high - low:.2f}", **look)
+        shift.set(xlabel=geometry.coordinate, ylim=(0, 1.3 * top))
+
+        log_p = geometry.link(pair)
+        link.plot(s, log_p[:, 0] - log_p[:, 1], color=colour)
+        link.axhline(0, color=REFERENCE_COLOUR, lw=0.8)
+        look = {"transform": link.transAxes, "va": "top", "color": DATA_COLOUR}
+        link.text(0.05, 0.9, geometry.formula, **look)
+        link.set(xlabel="score s, rival at 0.5", ylabel="log-odds", xlim=(0, 1), ylim=(-5, 6))
+    titles = "1 · utility given the score", "2 · in its coordinate: a shift", "3 · top-1 link"
+    for axes, title in zip(panels[0], titles, strict=True):
         axes.set_title(title)
     for axes in panels[:, :2].ravel():
         axes.set_yticks([])
-    for axes, name in zip(panels[:, 0], DOMAIN_COLOURS, strict=True):
-        axes.set_ylabel(f"{name}\ndensity")
     return figure
-
-
-def _utilities(axes: Axes, name: str, low: float, high: float) -> None:
-    colour = DOMAIN_COLOURS[name]
-    for score, alpha in ((low, 0.45), (high, 1.0)):
-        if name == "Gumbel":
-            x = np.linspace(-0.4, 2.0, 400)
-            density = stats.gumbel_r(score, 0.2).pdf(x)
-        elif name == "Fréchet":
-            x = np.linspace(0.01, 4.0, 400)
-            density = stats.invweibull(2.0, scale=score).pdf(x)
-        else:
-            x = np.linspace(-0.4, 1.0, 400)
-            density = stats.weibull_min(2.0, scale=1 - score).pdf(1 - x)
-        axes.plot(x, density, color=colour, alpha=alpha, label=f"s = {score:g}")
-    if name == "Weibull":
-        axes.axvline(1.0, color=REFERENCE_COLOUR, lw=0.8, ls=":")
-        axes.set_xlim(-0.4, 1.1)
-    axes.set(xlabel={"Gumbel": "x = s + ε", "Fréchet": "x = s Z"}.get(name, "x = 1 − (1 − s) W"))
-    axes.legend(loc="upper left" if name == "Weibull" else "upper right", fontsize=7)
-
-
-def _in_coordinate(axes: Axes, name: str, low: float, high: float) -> None:
-    scale = 0.2 if name == "Gumbel" else 0.5
-    index: Callable[[float], float] = {
-        "Gumbel": lambda s: s,
-        "Fréchet": math.log,
-        "Weibull": lambda s: -math.log(1 - s),
-    }[name]
-    peaks = [index(low), index(high)]
-    shift = peaks[1] - peaks[0]
-    t = np.linspace(peaks[0] - 3 * scale, peaks[1] + 5 * scale, 400)
-    for peak, alpha in zip(peaks, (0.45, 1.0), strict=True):
-        density = stats.gumbel_r(peak, scale).pdf(t)
-        axes.plot(t, density, color=DOMAIN_COLOURS[name], alpha=alpha)
-    height = 1.12 * stats.gumbel_r(0, scale).pdf(0)
-    axes.annotate(
-        "",
-        (peaks[1], height),
-        xytext=(peaks[0], height),
-        arrowprops={"arrowstyle": "->", "color": DATA_COLOUR, "lw": 1},
-    )
-    axes.text(
-        peaks[1] + 0.4 * scale, height, f"η + {shift:.2f}", va="center", fontsize=7.5,
-        color=DATA_COLOUR,
-    )  # fmt: skip
-    axes.set_ylim(0, 1.3 * stats.gumbel_r(0, scale).pdf(0))
-    label = {"Gumbel": "T = x", "Fréchet": "T = log x", "Weibull": "T = −log(1 − x)"}
-    axes.set(xlabel=label[name])
-
-
-def _link(axes: Axes, name: str) -> None:
-    s = np.linspace(0.05, 0.97, 300)
-    rival = np.full_like(s, 0.5)
-    pair = np.stack([s, rival], axis=1)
-    link = {
-        "Gumbel": (lambda x: gumbel_link(x, 0.2), "p ∝ exp(s/a)"),
-        "Fréchet": (lambda x: frechet_link(x, 2.0), "p ∝ $s^{α}$"),
-        "Weibull": (lambda x: weibull_link(x, 2.0), "p ∝ $(1 − s)^{−β}$"),
-    }
-    function, formula = link[name]
-    log_p = function(pair)
-    axes.plot(s, log_p[:, 0] - log_p[:, 1], color=DOMAIN_COLOURS[name])
-    axes.axhline(0, color=REFERENCE_COLOUR, lw=0.8)
-    axes.text(0.05, 0.9, formula, transform=axes.transAxes, va="top", color=DATA_COLOUR)
-    axes.set(xlabel="score s, rival at 0.5", ylabel="log-odds", xlim=(0, 1), ylim=(-5, 6))
 
 
 @style()

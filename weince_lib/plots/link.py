@@ -228,14 +228,8 @@ def link_gains(
     for y, link in enumerate(reversed(list(names))):
         i = gains[link]
         colour = _BLEND if link in endpoint else _POWER
-        axes.errorbar(
-            i.mean,
-            y,
-            xerr=[[i.mean - i.low], [i.high - i.mean]],
-            fmt="o",
-            ms=4,
-            color=colour,
-        )
+        error = [[i.mean - i.low], [i.high - i.mean]]
+        axes.errorbar(i.mean, y, xerr=error, fmt="o", ms=4, color=colour)
     axes.axvline(0, color=_SOFTMAX, lw=1)
     axes.set_yticks(range(len(names)), [names[link] for link in reversed(list(names))])
     axes.set(xlabel="held-out gain over softmax (nats per anchor)")

@@ -43,18 +43,9 @@ def peaks_over_threshold(
         known: fit with the endpoint known to be cosine 1.
         by_quantile: ``(quantile, fit, known)`` for several thresholds.
     """
-    excess = np.sort(values[values > fit.threshold] - fit.threshold)
+    excess, laws = _laws(values, fit, known)
+    names = {_KNOWN: "endpoint at 1 (Weibull)", _GUMBEL: "exponential (Gumbel, ξ = 0)"}
     room = 1.0 - fit.threshold
-    models = {
-        "endpoint at 1 (Weibull)": (
-            stats.genpareto(known.shape, scale=-known.shape * room),
-            _KNOWN,
-        ),
-        "exponential (Gumbel, ξ = 0)": (stats.expon(scale=excess.mean()), _GUMBEL),
-    }
-    if np.isfinite(fit.shape) and fit.regime != "unbounded":
-        name = f"generalised Pareto, ξ̂ = {fit.shape:.2f}".replace("-", "−")
-        models = {name: (stats.genpareto(fit.shape, scale=fit.scale), _WEIBULL)} | models
     figure, (density, qq, shape) = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.9))
     grid = np.linspace(0, 1.25 * room, 400)
     heights, edges = np.histogram(excess, bins=60, range=(0, room), density=True)
@@ -65,10 +56,10 @@ def peaks_over_threshold(
         np.r_[np.linspace(0, excess.size - 1, 300).astype(int), excess.size - 1 - np.arange(100)]
     )
     shown = shown[shown >= 0]
-    for name, (law, colour) in models.items():
-        density.plot(
-            grid, np.where(law.pdf(grid) > 0, law.pdf(grid), 0.0), color=colour, label=name
-        )
+    for name, (law, colour) in laws.items():
+        label = names.get(colour, name)
+        height = law.pdf(grid)
+        density.plot(grid, np.where(height > 0, height, 0.0), color=colour, label=label)
         qq.plot(law.ppf(points[shown]), excess[shown], ".", ms=3, color=colour)
     density.axvline(room, color=REFERENCE_COLOUR, ls=":", lw=1)
     density.set(
@@ -137,12 +128,15 @@ def quantile_quantile(values: np.ndarray, fit: GPDFit, known: KnownEndpointFit) 
         ValueError: for a ``known`` fit above another threshold.
     """
     excess, laws = _laws(values, fit, known)
-    ranks = _ranks(excess.size)
+    # Some of the body, all of the top.
+    body = np.linspace(1, excess.size, min(excess.size, _SHOWN)).astype(int)
+    ranks = np.union1d(body, np.arange(max(1, excess.size - 100), excess.size + 1))
+    band = np.array([stats.beta.ppf(p, ranks, excess.size + 1 - ranks) for p in (0.025, 0.975)])
     figure, (whole, rest) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 2.9))
     for name, (law, colour) in laws.items():
         model = law.ppf(ranks / (excess.size + 1))
         observed = excess[ranks - 1]
-        low, high = law.ppf(_band(ranks, excess.size))
+        low, high = law.ppf(band)
         whole.plot(model, observed, ".", ms=3, color=colour, label=name)
         if colour != _GUMBEL:
             rest.fill_between(model, low - model, high - model, color=colour, alpha=0.15, lw=0)
@@ -186,18 +180,6 @@ def _laws(
     laws[name] = (stats.genpareto(known.shape, scale=-known.shape * room), _KNOWN)
     laws["exponential (ξ = 0)"] = (stats.expon(scale=excess.mean()), _GUMBEL)
     return excess, laws
-
-
-def _ranks(size: int) -> np.ndarray:
-    """Ranks to draw, ascending: some of the body, all of the top."""
-    body = np.linspace(1, size, min(size, _SHOWN)).astype(int)
-    top = np.arange(max(1, size - 100), size + 1)
-    return np.unique(np.concatenate([body, top]))
-
-
-def _band(ranks: np.ndarray, size: int) -> np.ndarray:
-    """2.5 % and 97.5 % points of the probabilities of order statistics, shape ``(2, ranks)``."""
-    return np.array([stats.beta.ppf(p, ranks, size + 1 - ranks) for p in (0.025, 0.975)])
 
 
 @style()
