@@ -187,9 +187,12 @@ PAIRS = list(itertools.permutations(range(3), 2))
             "finite, or all NaN",
         ),
         (lambda: fit_scores_from_winners([[0, 1], [1, 2]], [0, 0], 3), "3 groups of items"),
-        (lambda: fit_scores_from_winners([[0, 3]], [0], 3), "from 0 to 2, got 3"),
-        (lambda: fit_scores_from_winners([[0, 1]], [2], 3), "one of its columns"),
-        (lambda: fit_scores_from_rankings([[0], [1]], 2), "two places or more"),
+        (lambda: fit_scores_from_winners([[0, 3]], [0], 3), "item 3 does not exist; there are 3"),
+        (lambda: fit_scores_from_winners([[0, 1]], [2], 3), "winner 2 does not exist"),
+        (
+            lambda: fit_scores_from_rankings([[0], [1]], 2),
+            "ranking must be at least 2, got 1",
+        ),
         (lambda: fit_scores_from_rankings(PAIRS, 4), "2 groups of items"),
     ],
 )
