@@ -59,7 +59,6 @@ from weince_lib.evt import (
     fit_known_endpoint,
     gev_cdf,
     gev_quantile,
-    intrinsic_dimension,
     nearest_tail_index,
     shape_above,
     shape_of_type,
@@ -377,7 +376,7 @@ for _ in range(repetitions // 1000):
     tops["easier"].append(RankedCandidates(size).sample_maxima(1000, draw))
 exact = {
     "rival": mixed.maximum_cdf(rival_exceedance(math.log(size) + at, size)),
-    "easier": RankedCandidates.limit_cdf(at),
+    "easier": mixed.block_limit_cdf(at),
 }
 simulated, from_exact = {}, {}
 for name, parts in tops.items():
@@ -404,7 +403,7 @@ def read(cdf):
 
 limits = {
     "a rival": lambda x: gev_cdf(x, 0.0) * stats.norm.cdf(3 * (x - 1)),
-    "ever easier (logistic)": RankedCandidates.limit_cdf,
+    "ever easier (logistic)": mixed.block_limit_cdf,
     "Gumbel": lambda x: gev_cdf(x, 0.0),
 }
 readings = {name: plots.Points(level, read(cdf), 0 * level) for name, cdf in limits.items()}
@@ -415,7 +414,7 @@ panels = {
     ),
     "(H) fails: ever easier": (
         {
-            "limit: logistic": RankedCandidates.limit_cdf(grid),
+            "limit: logistic": mixed.block_limit_cdf(grid),
             "Gumbel": gev_cdf(grid, 0.0),
             "random block": mixed.block_limit_cdf(grid, blocks),
         },
@@ -518,7 +517,7 @@ def dimensions(z):
         np.array([1 / np.mean(1 / nearest_tail_index(tail, k)) for k in neighbours])
         for tail in (r**2 / 2, r)
     )
-    return intrinsic_dimension(by_shortfall), by_distance
+    return 2 * by_shortfall, by_distance
 
 
 embedded = {}

@@ -40,12 +40,6 @@ def test_bound_holds_on_a_finer_search():
     assert found.kl_temperature == np.inf  # the mean score is below the flat softmax's
 
 
-def test_two_candidates_always_have_a_temperature():
-    found = best_softmax([0.0, 1.0], [0.2, 0.8])
-    assert found.tv_temperature == pytest.approx(1 / np.log(4), rel=1e-6)
-    assert found.tv == pytest.approx(0.0, abs=1e-8)
-
-
 def test_counts_are_repetitions():
     p = np.exp(weibull_link(np.repeat(SCORES, [3, 2, 2, 1]), 2.0))
     short = best_softmax(SCORES, p[[0, 3, 5, 7]], [3, 2, 2, 1])

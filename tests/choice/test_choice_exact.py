@@ -47,14 +47,6 @@ def test_a_hundred_thousand_candidates_and_more_through_counts(counts):
     assert many @ found == pytest.approx(1.0, abs=1e-10)
 
 
-def test_counts_are_repetitions():
-    short = translation_model([0.0, 1.0], stats.norm(), [3, 2])
-    long = translation_model([0.0, 1.0, 0.0, 0.0, 1.0], stats.norm())
-    np.testing.assert_allclose(
-        top1_probabilities(short)[[0, 1, 0, 0, 1]], top1_probabilities(long), atol=1e-13
-    )
-
-
 DIFFERENCES = [
     (stats.norm(), lambda d: stats.norm.cdf(-d / math.sqrt(2))),
     (stats.gumbel_r(), lambda d: 1 / (1 + math.exp(d))),
@@ -103,29 +95,6 @@ def test_against_scipys_adaptive_quadrature(noise):
         )[0]
     assert found[3] == pytest.approx(last, abs=1e-8)
     assert found.sum() == pytest.approx(1.0, abs=1e-11)
-
-
-def test_ten_thousand_normals_against_the_law_of_their_maximum():
-    """With equal scores each wins alike; a head start changes that by a 1-d integral."""
-    n, start = 10_000, 1.5
-    counts = np.array([n - 1, 1])
-    found = top1_probabilities(translation_model([0.0, start], stats.norm(), counts))
-    # Written out over the favourite's own noise, with log F from the complementary function.
-    expected = integrate.quad(
-        lambda x: stats.norm.pdf(x) * math.exp((n - 1) * stats.norm.logcdf(x + start)),
-        -9,
-        9,
-        epsabs=1e-13,
-        limit=200,
-    )[0]
-    assert found[1] == pytest.approx(expected, abs=1e-11)
-
-
-def test_hopeless_candidate_has_a_small_probability_and_not_none():
-    found = top1_probabilities(translation_model([0.0, 30.0], stats.gumbel_r()))
-    assert found[0] == pytest.approx(1 / (1 + math.exp(30)), abs=1e-12)
-    far = top1_probabilities(translation_model([0.0, 5.0], stats.uniform()))
-    np.testing.assert_allclose(far, [0.0, 1.0], atol=1e-13)
 
 
 def test_density_without_a_bound_needs_its_own_geometry():

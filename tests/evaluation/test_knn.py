@@ -54,14 +54,6 @@ def test_the_block_does_not_change_the_result(block):
     assert knn_evaluate(*sets, block=block) == knn_evaluate(*sets)
 
 
-def test_scale_of_a_row_does_not_matter():
-    bank, bank_labels, queries, query_labels = data(60, 30)
-    scale = torch.logspace(-3, 3, 60, dtype=torch.float64)[:, None]
-    assert knn_evaluate(bank * scale, bank_labels, queries * 17, query_labels) == knn_evaluate(
-        bank, bank_labels, queries, query_labels
-    )
-
-
 def test_weights_decide_the_vote():
     # One neighbour of class 1 at cosine 1 against three of class 0 at cosine 0.8:
     # e^(1/T) > 3 e^(0.8/T) exactly when T < 0.2 / log 3 = 0.182.
@@ -83,21 +75,9 @@ def test_a_low_temperature_does_not_overflow():
     assert found["knn_accuracy"] == found["recall_at_1"]
 
 
-def test_a_class_missing_from_the_bank_is_a_miss():
-    bank, bank_labels, queries, _ = data(60, 10)
-    found = knn_evaluate(bank, bank_labels, queries, torch.full((10,), 9))
-    assert set(found.values()) == {0.0}
-
-
-def nan_row(x, row):
+def with_row(x, row, value):
     x = x.clone()
-    x[row] = float("nan")
-    return x
-
-
-def zero_row(x, row):
-    x = x.clone()
-    x[row] = 0.0
+    x[row] = value
     return x
 
 
@@ -109,13 +89,14 @@ BANK, BANK_Y, QUERIES, QUERY_Y = data(60, 20)
     [
         ((BANK[:49], BANK_Y[:49], QUERIES, QUERY_Y), {}, "49 items and the largest k is 50"),
         ((BANK, BANK_Y, QUERIES, QUERY_Y), {"neighbours": 61}, "60 items and the largest k is 61"),
-        ((zero_row(BANK, 8), BANK_Y, QUERIES, QUERY_Y), {}, "bank: row 8 is zero"),
-        ((BANK, BANK_Y, zero_row(QUERIES, 3), QUERY_Y), {}, "queries: row 3 is zero"),
-        ((BANK, BANK_Y, nan_row(QUERIES, 3), QUERY_Y), {}, "queries features: row 3 holds NaN"),
+        ((with_row(BANK, 8, 0.0), BANK_Y, QUERIES, QUERY_Y), {}, "bank: row 8 is zero"),
+        (
+            (BANK, BANK_Y, with_row(QUERIES, 3, math.nan), QUERY_Y),
+            {},
+            "queries features: row 3 holds NaN",
+        ),
         ((BANK, BANK_Y[1:], QUERIES, QUERY_Y), {}, "bank: 60 rows of features and 59 labels"),
         ((BANK, BANK_Y, QUERIES[:, :2], QUERY_Y), {}, "width 4 and queries 2"),
-        ((BANK, BANK_Y, QUERIES[:0], QUERY_Y[:0]), {}, "queries labels are empty"),
-        ((BANK, BANK_Y, QUERIES, QUERY_Y), {"ks": ()}, "ks"),
         ((BANK, BANK_Y, QUERIES, QUERY_Y), {"ks": (0, 1)}, "ks"),
         ((BANK, BANK_Y, QUERIES, QUERY_Y), {"neighbours": 0}, "neighbours"),
         ((BANK, BANK_Y, QUERIES, QUERY_Y), {"temperature": 0.0}, "temperature"),

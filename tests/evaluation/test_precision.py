@@ -11,7 +11,6 @@ from statsmodels.stats.power import TTestPower
 
 from weince_lib.evaluation import (
     detectable_effect,
-    image_error,
     paired_image_error,
     seeds_to_tell,
 )
@@ -23,23 +22,6 @@ def test_power_is_that_of_a_paired_t_test(n, effect):
     # statsmodels counts the wrong tail too, which is below 1e-4 here.
     expected = TTestPower().power(effect, nobs=n, alpha=0.05)
     assert power_of(effect, 1 / math.sqrt(n), n - 1) == pytest.approx(expected, abs=1e-4)
-
-
-def test_power_is_the_share_of_simulated_studies_that_see_the_effect():
-    # Six settings, eight seeds, five contrasts: the error comes from the residuals of all.
-    seeds, settings, tests, studies = 8, 6, 5, 4000
-    df = (seeds - 1) * (settings - 1)
-    error = math.sqrt(2 / seeds)
-    effect = detectable_effect(error, df, tests=tests)
-    y = np.random.default_rng(0).normal(size=(studies, seeds, settings))
-    y[:, :, 0] += effect
-    residual = y - y.mean(1, keepdims=True) - y.mean(2, keepdims=True)
-    residual += y.mean((1, 2), keepdims=True)
-    estimated = np.sqrt((residual**2).sum((1, 2)) / df * 2 / seeds)
-    t = (y[:, :, 0] - y[:, :, 1]).mean(1) / estimated
-    seen = (t > stats.t.ppf(1 - 0.05 / tests / 2, df)).mean()
-    assert seen == pytest.approx(0.8, abs=0.02)  # three standard errors of a share of 4000
-    assert effect == pytest.approx(1.8, abs=0.05)  # what weince_lib.studies.decide says
 
 
 def test_detectable_effect_of_four_seeds_is_that_of_the_tables():
@@ -76,11 +58,6 @@ def test_nothing_is_known_without_error_or_degrees_of_freedom():
         seeds_to_tell(1.0, 1.0, settings=1)
 
 
-def test_image_error_is_binomial():
-    right = np.random.default_rng(0).random((4000, 500)) < 0.7
-    assert image_error(70.0, 500) == pytest.approx(100 * right.mean(1).std(), rel=0.04)
-
-
 def test_paired_image_error_bounds_every_pair_with_these_accuracies():
     draw = np.random.default_rng(1)
     for _ in range(200):
@@ -103,7 +80,5 @@ def test_paired_image_error_bounds_every_pair_with_these_accuracies():
 
 @pytest.mark.parametrize(("accuracy", "images"), [(101.0, 10), (-1.0, 10), (50.0, 0)])
 def test_impossible_accuracies_and_test_sets_are_named(accuracy, images):
-    with pytest.raises(ValueError, match="got"):
-        image_error(accuracy, images)
     with pytest.raises(ValueError, match="got"):
         paired_image_error(accuracy, 50.0, images)

@@ -13,10 +13,6 @@ def mean(x):
     return float(x.mean())
 
 
-def known_shape(x):
-    return fit_known_endpoint(x, threshold=0.0, floor=1e-12).shape
-
-
 def test_mean_of_equal_clusters_is_the_t_interval_of_their_means():
     values = np.random.default_rng(0).normal(size=(8, 25))
     labels = np.repeat([f"batch {g}" for g in range(8)], 25)
@@ -25,23 +21,7 @@ def test_mean_of_equal_clusters_is_the_t_interval_of_their_means():
     low, high = stats.t.interval(0.95, 7, loc=means.mean(), scale=stats.sem(means))
     assert (found.low, found.high) == pytest.approx((low, high), rel=1e-10)
     assert found.standard_error == pytest.approx(stats.sem(means), rel=1e-10)
-    assert (found.clusters, found.values) == (8, 200)
-    assert "8 clusters are few" in found.note  # and t, not the normal, makes up for it
-    assert found.high - found.low > 1.15 * 2 * stats.norm.ppf(0.975) * stats.sem(means)
-
-
-def test_agrees_with_statsmodels():
-    api = pytest.importorskip("statsmodels.api")
-    rng = np.random.default_rng(1)
-    labels = np.repeat(np.arange(40), 30)
-    values = rng.normal(size=40)[labels] + rng.normal(size=1200)
-    found = cluster_interval(values, labels, mean)
-    robust = api.OLS(values, np.ones(1200)).fit(
-        cov_type="cluster", cov_kwds={"groups": labels}, use_t=True
-    )
-    # statsmodels' small-sample factor G (n - 1) / ((G - 1) (n - k)) is G / (G - 1) here.
-    assert found.standard_error == pytest.approx(float(robust.bse[0]), rel=1e-6)
-    assert (found.low, found.high) == pytest.approx(tuple(robust.conf_int()[0]), rel=1e-6)
+    assert found.clusters == 8
 
 
 def test_pairs_leave_out_every_pair_of_a_point():
@@ -57,27 +37,6 @@ def test_pairs_leave_out_every_pair_of_a_point():
     centre = sum(left) / 12
     variance = 11 / 12 * sum((x - centre) ** 2 for x in left)
     assert found.standard_error == pytest.approx(math.sqrt(variance), rel=1e-10)
-
-
-def dependent_scores(clusters, size, rng):
-    """Power-law shortfalls, shape -1/2, tied within clusters by a Gaussian factor, rho = 0.5."""
-    z = math.sqrt(0.5) * (rng.normal(size=(clusters, 1)) + rng.normal(size=(clusters, size)))
-    return 1.0 - stats.norm.cdf(z).ravel() ** 0.5, np.repeat(np.arange(clusters), size)
-
-
-@pytest.mark.parametrize(("clusters", "size"), [(8, 60), (25, 20)])
-def test_coverage_where_ignoring_clusters_fails(clusters, size):
-    """120 samples; 0.95 - 4.5 errors is 0.86. The interval for independent values holds 0.4."""
-    rng = np.random.default_rng(3)
-    hits = naive = 0
-    for _ in range(120):
-        values, labels = dependent_scores(clusters, size, rng)
-        found = cluster_interval(values, labels, known_shape)
-        fit = fit_known_endpoint(values, threshold=0.0, floor=1e-12)
-        hits += found.low <= -0.5 <= found.high
-        naive += fit.shape_low <= -0.5 <= fit.shape_high
-    assert hits / 120 >= 0.86
-    assert naive / 120 < 0.65
 
 
 def unequal_points(m, rng):
@@ -114,9 +73,6 @@ def test_coverage_over_all_pairs_of_one_set():
     assert naive / 60 < 0.85
 
 
-GOOD = np.linspace(0.0, 0.9, 40)
-
-
 @pytest.mark.parametrize(
     ("labels", "settings", "message"),
     [
@@ -126,13 +82,13 @@ GOOD = np.linspace(0.0, 0.9, 40)
         (np.zeros(40), {}, "integer or string labels, got dtype float64"),
         (np.arange(40), {"max_groups": 1}, "max_groups must be at least 2"),
         (np.arange(40), {"confidence": 95}, "confidence must lie in"),
+        (
+            np.arange(40),
+            {"statistic": lambda x: 1.0 if x.size == 40 else math.nan},
+            "statistic of the values without group 0 of 40 is nan",
+        ),
     ],
 )
 def test_bad_input(labels, settings, message):
     with pytest.raises(ValueError, match=message):
-        cluster_interval(GOOD, labels, mean, **settings)
-
-
-def test_a_statistic_that_fails_is_named():
-    with pytest.raises(ValueError, match="statistic of the values without group 0 of 40 is nan"):
-        cluster_interval(GOOD, np.arange(40), lambda x: 1.0 if x.size == 40 else math.nan)
+        cluster_interval(np.linspace(0.0, 0.9, 40), labels, **({"statistic": mean} | settings))

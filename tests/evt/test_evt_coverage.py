@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pytest
 
-from weince_lib.evt import fit_endpoint, fit_gpd, fit_known_endpoint
+from weince_lib.evt import fit_endpoint, fit_gpd
 
 SHAPES = (-0.6, -0.39, -0.2, 0.0)
 REPETITIONS = 200
@@ -47,18 +47,6 @@ def test_profile_interval_of_the_shape(shape, size):
     assert_share(hits, REPETITIONS, PROFILE[shape, size])
     # 0.85 is what plug-in standard errors cannot reach at -0.6: they hold 0.55 to 0.65.
     assert hits / REPETITIONS > 0.85
-
-
-@pytest.mark.parametrize("size", [100, 500])
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape < 0])
-def test_known_endpoint_intervals_are_exact(shape, size):
-    rng = np.random.default_rng(42)
-    hits = 0
-    for _ in range(1000):
-        y = excesses(shape, size, rng)
-        fit = fit_known_endpoint(y, endpoint=-1 / shape, threshold=0.0, floor=1e-14)
-        hits += fit.shape_low <= shape <= fit.shape_high
-    assert_share(hits, 1000, 0.95)
 
 
 @pytest.mark.parametrize("shape", [-2.0, -0.6, -0.1])

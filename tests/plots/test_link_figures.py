@@ -52,31 +52,6 @@ def test_coordinates_are_the_blend_and_its_slope():
     assert names[-1].startswith("λ = 1")
 
 
-def test_links_draw_what_they_are_given():
-    scores = np.linspace(0.1, 0.9, 7)
-    curves = {
-        name: (scores + k, np.exp(scores) + k) for k, name in enumerate(("weince", "infonce"))
-    }
-    left, right = plots.links(curves, scores, "probability", "Probability").axes
-    for k in range(2):
-        np.testing.assert_array_equal(left.lines[k].get_xydata().T, [scores, scores + k])
-        np.testing.assert_array_equal(right.lines[k].get_xydata().T, [scores, np.exp(scores) + k])
-    names = [text.get_text() for text in left.get_legend().get_texts()]
-    assert names == [plots.LOSS_NAMES["weince"], plots.LOSS_NAMES["infonce"]]
-
-
-def test_evidence_counts_every_anchor_once():
-    evidence = batch()[2]
-    figure = plots.evidence_over_anchors(evidence)
-    for axes, values in zip(figure.axes, (evidence.rho, evidence.beta, evidence.lam), strict=True):
-        heights = [bar.get_height() for bar in axes.patches]
-        assert sum(heights) == 128
-        left, right = axes.patches[0].get_x(), axes.patches[-1].get_x()
-        assert left == pytest.approx(values.min().item())
-        assert left < right < values.max().item()
-    assert figure.axes[0].lines[0].get_xdata()[0] == pytest.approx(float(evidence.rho_0))
-
-
 def test_line_fits_are_the_lines_behind_the_evidence():
     """Least squares by its closed form on the drawn points gives the slope and beta."""
     evidence = batch()[2]
@@ -117,14 +92,6 @@ def test_link_selection_has_an_encoder_a_column_and_the_papers_band():
     assert (band.y0, band.y1) == pytest.approx((0.33, 0.5))
 
 
-def test_link_gains_are_listed_from_the_top():
-    gains = {"a": Interval(0.1, 0.0, 0.2, 4), "b": Interval(-0.1, -0.2, 0.0, 4)}
-    figure = plots.link_gains(gains, {"a": "first", "b": "second"}, ["a"])
-    (axes,) = figure.axes
-    assert [t.get_text() for t in axes.get_yticklabels()] == ["second", "first"]
-    assert axes.containers[0].lines[0].get_xdata()[0] == -0.1
-
-
 def test_hardness_averages_encoders_and_leaves_out_what_is_not_known():
     encoder = {
         name: {"hardness": points([None, 0.4, 0.2]), "pool": points([0.1, 0.5, 0.9])}
@@ -142,30 +109,10 @@ def test_hardness_averages_encoders_and_leaves_out_what_is_not_known():
     assert len(labels) == 3
 
 
-def test_ratios_and_epochs():
+def test_likelihood_ratios_are_drawn_as_their_survival_function():
     figure = plots.likelihood_ratio_null(np.array([0.0, 0.0, 1.0, 3.0]))
     step = figure.axes[0].lines[0]
     np.testing.assert_allclose(step.get_ydata(), [1, 0.75, 0.5, 0.25])
-    rows = [
-        {"epoch": e, "blend": b, "gain": {"mean": g}}
-        for e, b, g in ((0, None, 0.0), (1, 0.3, 0.1), (5, 0.2, 0.2))
-    ]
-    figure = plots.gain_over_epochs([rows, rows], [7, 21])
-    left, right = figure.axes
-    assert [t.get_text() for t in left.get_xticklabels()] == ["0", "1", "5"]
-    assert list(right.lines[0].get_ydata()) == [0.0, 0.1, 0.2]
-
-
-def test_allocation_draws_what_is_there():
-    edges = np.linspace(-0.4, 1, 5)
-    risk, flat = np.array([0, 0, 0, 1.0]), np.full(4, 0.25)
-    figure = plots.allocation(edges, {8: {"risk": risk, "infonce": flat}})
-    (axes,) = figure.axes
-    assert axes.lines[0].get_ydata().tolist() == flat.tolist()
-    assert [bar.get_height() for bar in axes.patches] == risk.tolist()
-    curves = {"7": ([0.1, 0.5], [0.2, 0.6])}
-    figure = plots.allocation_curves(curves, curves, trained=0.5, fitted=0.14)
-    assert list(figure.axes[0].lines[0].get_ydata()) == [0.2, 0.6]
 
 
 def maps(figure):

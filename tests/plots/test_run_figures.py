@@ -6,13 +6,12 @@ import IPython
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from IPython.core.interactiveshell import InteractiveShell
 from matplotlib_inline.config import InlineBackend
 
 from weince_lib import plots
 from weince_lib.losses import PRESETS
-from weince_lib.plots import dev_curves, evidence_along_training, simcse_sts
+from weince_lib.plots import evidence_along_training, simcse_sts
 from weince_lib.plots.style import DATA_COLOUR, REFERENCE_COLOUR, sharp_in_notebooks
 from weince_lib.runs.config import loss_label
 
@@ -31,26 +30,6 @@ def test_every_loss_has_one_colour_and_one_name():
     labels = {loss_label("infonce", None)} | {loss_label("weince", p) for p in PRESETS.values()}
     assert labels | {"weince-custom", "weibit", "released", "ablation"} == plots.LOSS_COLOURS.keys()
     assert not {DATA_COLOUR, REFERENCE_COLOUR} & set(plots.LOSS_COLOURS.values())
-
-
-def test_history_draws_a_row_per_epoch():
-    figure = plots.training_history(history("loss", "lam", "beta", "rho"), "weince")
-    for k, axes in enumerate(figure.axes):
-        assert list(axes.lines[0].get_xdata()) == [1, 2, 3, 4, 5]
-        assert list(axes.lines[0].get_ydata()) == [k, 10 + k, 20 + k, 30 + k, 40 + k]
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-def test_view_pairs_show_each_image_above_its_views(channels):
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randint(0, 256, (4, channels, 8, 8), dtype=torch.uint8, generator=generator)
-    views = (x / 255, 1 - x / 255)
-    panels = np.array(plots.view_pairs(x, views).axes).reshape(3, 4)
-    for row, shown in zip(panels, (x.numpy() / 255, *(v.numpy() for v in views)), strict=True):
-        for panel, image in zip(row, shown, strict=True):
-            drawn = np.asarray(panel.images[0].get_array()).reshape(8, 8, channels)
-            np.testing.assert_allclose(drawn, image.transpose(1, 2, 0), atol=1e-6)
-            assert panel.images[0].get_clim() == (0, 1)  # the same grey means the same everywhere
 
 
 def test_saved_files_depend_on_the_figure_alone(tmp_path, monkeypatch):
@@ -107,14 +86,6 @@ def test_figures_without_a_study_say_so():
     assert [t.get_text() for t in figure.axes[0].texts] == ["not run yet"]
     figure = evidence_along_training(pd.DataFrame(columns=["loss", "seed", "stage"]), {})
     assert [t.get_text() for t in figure.axes[1].texts] == ["not run yet"]
-
-
-def test_dev_curves_mark_the_best_checkpoint():
-    rows = [{"step": s, "dev": d} for s, d in ((10, 50.0), (20, 60.0), (30, 55.0))]
-    figure = dev_curves({("infonce", 7): rows, ("weince", 7): rows[:2]})
-    (axes,) = figure.axes
-    marks = [tuple(line.get_xydata()[0]) for line in axes.lines if len(line.get_xdata()) == 1]
-    assert marks == [(20.0, 60.0), (20.0, 60.0)]
 
 
 def test_evidence_along_training_draws_seeds_and_their_mean():

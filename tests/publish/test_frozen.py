@@ -18,7 +18,9 @@ def measured(monkeypatch):
     """Three encoders of InfoNCE and one of WEINCE with a shape, and a row of training."""
     methods = study(STUDY).methods
     infonce, weince = (methods[name][0].label for name in ("infonce-0.5", "weince-0.5"))
-    rows = [(infonce, "tail", seed, "gpd_shape", v) for seed, v in zip((1, 2, 3), VALUES)]
+    rows = [
+        (infonce, "tail", seed, "gpd_shape", v) for seed, v in zip((1, 2, 3), VALUES, strict=True)
+    ]
     rows += [(weince, "tail", 1, "gpd_shape", -0.2), (infonce, "vision", 1, "gpd_shape", 9.0)]
     frame = pd.DataFrame(rows, columns=["setting", "experiment", "seed", "metric", "value"])
     monkeypatch.setattr(frozen, "study_frame", lambda chosen: frame)

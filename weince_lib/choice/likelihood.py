@@ -19,6 +19,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.special import log_softmax
 
+from ..checks import check_at_least
 from ..links import Array
 
 Integers = npt.NDArray[np.int64]
@@ -140,7 +141,7 @@ def fit_conditional_logit(features: npt.ArrayLike, winners: npt.ArrayLike) -> Ch
     unit = x.std(axis=(0, 1))
     unit[unit == 0] = 1.0
     design = sparse.csr_array((x / unit).reshape(-1, x.shape[2]))
-    fit = _newton(design, ~absent, _check_indices(winners, "winners", 1))
+    fit = _newton(design, ~absent, _check_winners(winners, absent.shape))
     return ChoiceFit(fit.estimate / unit, fit.covariance / np.outer(unit, unit), fit.log_likelihood)
 
 
@@ -164,12 +165,7 @@ def fit_scores_from_winners(
             was never compared with, the others.
     """
     sets = _check_indices(candidates, "candidates", 2)
-    w = _check_indices(winners, "winners", 1)
-    _check_distinct(sets)
-    if items < 2 or sets.min() < 0 or sets.max() >= items:
-        raise ValueError(f"items are numbered from 0 to {items - 1}, got {sets.max()}")
-    if len(w) != len(sets) or w.min() < 0 or w.max() >= sets.shape[1]:
-        raise ValueError("winners must hold, for each row of candidates, one of its columns")
+    w = _check_winners(winners, sets.shape)
     return _fit_items(sets, np.ones_like(sets, dtype=np.bool_), w, items)
 
 
@@ -189,10 +185,8 @@ def fit_scores_from_rankings(rankings: npt.ArrayLike, items: int) -> ChoiceFit:
         ValueError: as :func:`fit_scores_from_winners` does.
     """
     order = _check_indices(rankings, "rankings", 2)
-    _check_distinct(order)
     places = order.shape[1]
-    if items < 2 or places < 2 or order.min() < 0 or order.max() >= items:
-        raise ValueError(f"rankings need two places or more, of items from 0 to {items - 1}")
+    check_at_least("places of a ranking", places, 2)
     # Row r of each ranking: those in places r and later are on offer, the one in place r wins.
     sets = np.repeat(order, places - 1, axis=0)
     winners = np.tile(np.arange(places - 1), len(order))
@@ -203,6 +197,8 @@ def fit_scores_from_rankings(rankings: npt.ArrayLike, items: int) -> ChoiceFit:
 def _fit_items(
     sets: Integers, offered: npt.NDArray[np.bool_], winners: Integers, items: int
 ) -> ChoiceFit:
+    _check_distinct(sets)
+    _check_range(sets, items, "item")
     rows = np.arange(len(sets))
     winning = np.broadcast_to(sets[rows, winners][:, None], sets.shape)
     beaten = offered & (sets != winning)
@@ -235,8 +231,6 @@ def _newton(
 ) -> ChoiceFit:
     """Newton's method with step halving on the concave log-likelihood."""
     choices, candidates = offered.shape
-    if len(winners) != choices:
-        raise ValueError(f"{len(winners)} winners for {choices} candidate sets")
     chosen = np.zeros(offered.shape)
     # Sums over the candidates of each choice.
     per_set = sparse.kron(sparse.eye_array(choices), np.ones((1, candidates)), format="csr")
@@ -290,11 +284,7 @@ def _check_information(information: Array, squares: Array) -> None:
 
 
 def _check_indices(values: npt.ArrayLike, name: str, ndim: int) -> Integers:
-    """Indices as int64 with so many axes and at least one entry.
-
-    Raises:
-        ValueError: naming what is wrong.
-    """
+    """Indices as int64 with so many axes and at least one entry."""
     array = np.asarray(values)
     if array.ndim != ndim or array.size == 0:
         raise ValueError(f"{name} must have {ndim} axes and not be empty, got shape {array.shape}")
@@ -303,12 +293,17 @@ def _check_indices(values: npt.ArrayLike, name: str, ndim: int) -> Integers:
     return array.astype(np.int64)
 
 
-def _check_distinct(rankings: Integers) -> None:
-    """Raise unless no candidate is placed twice in a row.
+def _check_winners(winners: npt.ArrayLike, shape: tuple[int, ...]) -> Integers:
+    """Columns of the winners, one for each row of candidate sets of this shape."""
+    w = _check_indices(winners, "winners", 1)
+    if len(w) != shape[0]:
+        raise ValueError(f"{len(w)} winners for {shape[0]} candidate sets")
+    _check_range(w, shape[1], "winner")
+    return w
 
-    Raises:
-        ValueError: naming the first such row.
-    """
+
+def _check_distinct(rankings: Integers) -> None:
+    """Raise for a candidate that is placed twice in a row."""
     ordered = np.sort(rankings, axis=1)
     twice = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
     if twice.any():

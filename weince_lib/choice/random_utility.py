@@ -19,7 +19,7 @@ probability, and the order of all U_j is a Plackett-Luce ranking (Yellott 1977).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -65,46 +65,49 @@ class IndexModel:
 
     def noise_survival(self, t: Array) -> Array:
         """P(T-noise > t), accurate where it is small."""
-        if self.geometry == "weibull":
-            return np.asarray(self.noise.cdf(_exp(-t)))
-        return np.asarray(self.noise.sf(_exp(t) if self.geometry == "frechet" else t))
+        return np.asarray(self._upper("cdf", "sf")(self._in_law(t)))
 
     def noise_log_survival(self, t: Array) -> Array:
         """Logarithm of :meth:`noise_survival`."""
-        if self.geometry == "weibull":
-            return np.asarray(self.noise.logcdf(_exp(-t)))
-        return np.asarray(self.noise.logsf(_exp(t) if self.geometry == "frechet" else t))
+        return np.asarray(self._upper("logcdf", "logsf")(self._in_law(t)))
 
     def noise_log_cdf(self, t: Array) -> Array:
         """Logarithm of P(T-noise <= t)."""
-        if self.geometry == "weibull":
-            return np.asarray(self.noise.logsf(_exp(-t)))
-        return np.asarray(self.noise.logcdf(_exp(t) if self.geometry == "frechet" else t))
+        return np.asarray(self._upper("logsf", "logcdf")(self._in_law(t)))
 
     def noise_log_density(self, t: Array) -> Array:
         """Log-density of the noise in the coordinate T."""
+        log_density = np.asarray(self.noise.logpdf(self._in_law(t)))
         if self.geometry == "gumbel":
-            return np.asarray(self.noise.logpdf(t))
-        sign = 1.0 if self.geometry == "frechet" else -1.0
-        return np.asarray(self.noise.logpdf(_exp(sign * t))) + sign * t
+            return log_density
+        return log_density + (t if self.geometry == "frechet" else -t)
 
     def noise_level(self, survival: Array) -> Array:
         """The t at which :meth:`noise_survival` has this value."""
-        with np.errstate(divide="ignore"):
-            if self.geometry == "weibull":
-                return -np.log(self.noise.ppf(survival))
-            x = np.asarray(self.noise.isf(survival))
-            return np.log(x) if self.geometry == "frechet" else x
+        return self._coordinate(np.asarray(self._upper("ppf", "isf")(survival)))
 
     def noise_support(self) -> tuple[float, float]:
         """Ends of the noise's support in the coordinate T."""
-        low, high = (float(end) for end in self.noise.support())
-        with np.errstate(divide="ignore"):
-            if self.geometry == "frechet":
-                return float(np.log(low)), float(np.log(high))
-            if self.geometry == "weibull":
-                return float(-np.log(high)), float(-np.log(low))
+        low, high = sorted(self._coordinate(np.array(self.noise.support())).tolist())
         return low, high
+
+    def _upper(self, weibull: str, other: str) -> Callable[[Array], Array]:
+        """A method of the law. A small shortfall is a large utility, so tails change sides."""
+        return getattr(self.noise, weibull if self.geometry == "weibull" else other)
+
+    def _in_law(self, t: Array) -> Array:
+        """The value of eps, Z or W at which the noise in the coordinate T is t."""
+        if self.geometry == "gumbel":
+            return t
+        with np.errstate(over="ignore"):  # the far end of a coordinate is infinity
+            return np.exp(t if self.geometry == "frechet" else -t)
+
+    def _coordinate(self, x: Array) -> Array:
+        """The inverse of :meth:`_in_law`."""
+        if self.geometry == "gumbel":
+            return x
+        with np.errstate(divide="ignore"):
+            return np.log(x) if self.geometry == "frechet" else -np.log(x)
 
 
 def translation_model(
@@ -118,8 +121,9 @@ def translation_model(
         counts: candidates that share each entry's eta; one each by default.
 
     Raises:
-        ValueError: for entries that are not finite, fewer than two candidates, counts below 1, or
-            noise that is no frozen continuous law of scipy's.
+        ValueError: for entries that are not finite (in the other two geometries, not positive),
+            fewer than two candidates, counts below 1, or noise that is no frozen continuous law of
+            scipy's (there, on positive numbers).
     """
     return _model("gumbel", eta, noise, counts)
 
@@ -133,10 +137,7 @@ def scaling_model(
         rho: positive scale rho(s) of each candidate, shape ``(entries,)``.
         noise: law of Z on positive numbers, for instance ``scipy.stats.invweibull(alpha)``, which
             is scipy's name for the Frechet law.
-        counts: candidates that share each entry's rho; one each by default.
-
-    Raises:
-        ValueError: as :func:`translation_model` does, and for a rho or a noise below 0.
+        counts: as in :func:`translation_model`, whose errors these are too.
     """
     return _model("frechet", _log_of(rho, "rho"), noise, counts)
 
@@ -151,10 +152,7 @@ def shortfall_model(
     Args:
         shortfall: positive scale q(s) of each candidate, 1 - s for cosines; shape ``(entries,)``.
         noise: law of W on positive numbers, for instance ``scipy.stats.weibull_min(beta)``.
-        counts: candidates that share each entry's q; one each by default.
-
-    Raises:
-        ValueError: as :func:`translation_model` does, and for a q or a noise below 0.
+        counts: as in :func:`translation_model`, whose errors these are too.
     """
     return _model("weibull", -_log_of(shortfall, "shortfall"), noise, counts)
 
@@ -202,17 +200,10 @@ def sample_rankings(
 ) -> Integers:
     """Draw whole Plackett-Luce rankings; the first place is :func:`sample_winners`'s winner.
 
-    Args:
-        scores: of one candidate set, shape ``(candidates,)``.
-        repetitions: independent rankings.
-        temperature: tau, the scale of the noise in units of the score.
-        seed: of numpy's generator.
+    Arguments and errors are those of :func:`sample_winners`.
 
     Returns:
         Candidates best first, shape ``(repetitions, candidates)``.
-
-    Raises:
-        ValueError: as :func:`sample_winners` does.
     """
     blocks = _utilities(scores, repetitions, temperature, seed)
     return np.concatenate([np.argsort(-u, axis=1) for u in blocks]).astype(np.int64)
@@ -281,9 +272,3 @@ def _log_of(values: npt.ArrayLike, name: str) -> Array:
         bad = array[~(np.isfinite(array) & (array > 0))].flat[0]
         raise ValueError(f"{name} must be positive and finite, got {bad:g}")
     return np.log(array)
-
-
-def _exp(t: Array) -> Array:
-    """Exponential, without a warning where the far end of a coordinate overflows to infinity."""
-    with np.errstate(over="ignore"):
-        return np.exp(t)

@@ -11,7 +11,7 @@ from .aggregate import (
 from .block_model import BlockModel, Estimate, critical, fit_blocks
 from .features import cached_features
 from .knn import RECALL_KS, knn_evaluate
-from .precision import detectable_effect, image_error, paired_image_error, seeds_to_tell
+from .precision import detectable_effect, paired_image_error, seeds_to_tell
 from .probe import PROBE_SEEDS, ProbeResult, linear_probe
 from .splits import Split, stratified_split
 
@@ -28,7 +28,6 @@ __all__ = [
     "critical",
     "detectable_effect",
     "fit_blocks",
-    "image_error",
     "knn_evaluate",
     "linear_probe",
     "mean_within",

@@ -50,14 +50,12 @@ class PairedDifference:
         interval: mean difference with its t-interval.
         p_value: one-sided p of the paired t-test against "a is not greater than b"; NaN for a
             single pair and for differences without any spread.
-        seeds: the seeds compared, ascending.
-        unpaired: seeds that only one of the two has, left out, ascending.
+        seeds: the seeds compared, ascending; those that only one of the two has are left out.
     """
 
     interval: Interval
     p_value: float
     seeds: tuple[int, ...]
-    unpaired: tuple[int, ...]
 
 
 def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
@@ -137,7 +135,7 @@ def paired_difference(
     # Differences that agree to rounding carry no information on their own spread.
     rounding = 8 * np.finfo(float).eps * float(max(np.abs(first).max(), np.abs(second).max()))
     p = float(stats.t.sf(interval.mean / error, len(seeds) - 1)) if error > rounding else math.nan
-    return PairedDifference(interval, p, seeds, tuple(sorted(a.keys() ^ b.keys())))
+    return PairedDifference(interval, p, seeds)
 
 
 def select_on_validation(

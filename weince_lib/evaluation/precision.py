@@ -6,6 +6,7 @@ import math
 from functools import lru_cache
 
 from scipy import stats
+from scipy.optimize import brentq
 
 from ..checks import check_at_least
 from .block_model import critical
@@ -57,17 +58,15 @@ def detectable_effect(
 
 @lru_cache(maxsize=256)
 def _detectable(df: float, tests: int, level: float, power: float) -> float:
-    """The effect for an error of 1, by bisection to the precision of a double."""
-    low, high = 0.0, critical(df, level, tests) + 1.0
-    while power_of(high, 1.0, df, tests=tests, level=level) < power:
-        low, high = high, 2.0 * high
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        if power_of(middle, 1.0, df, tests=tests, level=level) < power:
-            low = middle
-        else:
-            high = middle
-    return high
+    """The effect for an error of 1."""
+
+    def missing(effect: float) -> float:
+        return power - power_of(effect, 1.0, df, tests=tests, level=level)
+
+    high = critical(df, level, tests) + 1.0
+    while missing(high) > 0:
+        high *= 2.0
+    return float(brentq(missing, 0.0, high, xtol=1e-12))
 
 
 def seeds_to_tell(
@@ -89,8 +88,8 @@ def seeds_to_tell(
             :class:`.BlockModel` it is ``s * sqrt(2)``.
         settings: of the model that the variance is taken from; ``n`` seeds give it
             ``(settings - 1)(n - 1)`` degrees of freedom. 2 is the paired t-test.
-        tests: contrasts that share the level, by Bonferroni's rule.
-        level: of the two-sided test.
+        tests: as in :func:`power_of`.
+        level: as in :func:`power_of`.
         power: 0.8 by convention.
         most: where to stop.
 
@@ -119,33 +118,15 @@ def seeds_to_tell(
     return high
 
 
-def image_error(accuracy: float, images: int) -> float:
-    """Standard error of one accuracy that is due to the choice of test images alone.
-
-    Args:
-        accuracy: in percent.
-        images: of the test set.
-
-    Returns:
-        ``100 sqrt(p (1 - p) / n)`` in percentage points: binomial, for images drawn independently.
-
-    Raises:
-        ValueError: for an accuracy outside [0, 100] or no images.
-    """
-    check_at_least("images", images, 1)
-    p = _share(accuracy)
-    return 100.0 * math.sqrt(p * (1.0 - p) / images)
-
-
 def paired_image_error(a: float, b: float, images: int) -> tuple[float, float]:
-    """Bounds of that standard error for the difference of two accuracies on the same images.
+    """Bounds of the standard error that the choice of test images gives the difference a - b.
 
-    An image adds 1 to the difference where only the first is right, -1 where only the second is.
-    The error depends on how often the two disagree, which accuracies alone do not tell. The lower
-    bound is for two that disagree as rarely as their accuracies allow, the upper one for two that
-    disagree as often as possible; two with independent mistakes lie in between. The upper bound is
-    also one for means over seeds of encoders, evaluated on the same images: averaging only makes
-    what an image adds vary less. The lower one is not.
+    Both accuracies are of the same images. An image adds 1 to the difference where only the first
+    is right, -1 where only the second is. The error depends on how often the two disagree, which
+    accuracies alone do not tell. The lower bound is for two that disagree as rarely as their
+    accuracies allow, the upper one for two that disagree as often as possible; two with independent
+    mistakes lie in between. The upper bound also holds for means over seeds of encoders, evaluated
+    on the same images, as averaging makes what an image adds vary less. The lower one does not.
 
     Seeds do not see this error, since all are tested on the same images. A statement about new
     encoders *and* new images has a variance of at most the sum of the two squares.
@@ -162,16 +143,13 @@ def paired_image_error(a: float, b: float, images: int) -> tuple[float, float]:
         ValueError: for an accuracy outside [0, 100] or no images.
     """
     check_at_least("images", images, 1)
-    p, q = _share(a), _share(b)
+    for accuracy in (a, b):
+        if not 0.0 <= accuracy <= 100.0:
+            raise ValueError(f"an accuracy must lie in [0, 100] percent, got {accuracy}")
+    p, q = a / 100.0, b / 100.0
     rarely, often = abs(p - q), min(p + q, 2.0 - p - q)
     low, high = (100.0 * math.sqrt(max(0.0, d - (p - q) ** 2) / images) for d in (rarely, often))
     return low, high
-
-
-def _share(accuracy: float) -> float:
-    if not 0.0 <= accuracy <= 100.0:
-        raise ValueError(f"an accuracy must lie in [0, 100] percent, got {accuracy}")
-    return accuracy / 100.0
 
 
 def _check_power(power: float) -> None:

@@ -11,7 +11,6 @@ saves what automatic differentiation costs on small matrices (tests/benchmarks/e
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -38,10 +37,6 @@ class ProbeResult:
 
     seeds: tuple[int, ...]
     accuracy: dict[str, tuple[float, ...]]
-
-    def mean(self, name: str) -> float:
-        """Accuracy in percent on one evaluation set, averaged over probe seeds."""
-        return statistics.fmean(self.accuracy[name])
 
 
 def linear_probe(
@@ -105,15 +100,9 @@ def train_layers(
     batch_size: int,
     learning_rate: float,
 ) -> tuple[Tensor, Tensor]:
-    """Train one linear layer per seed, all at once.
+    """Train one linear layer for each of S seeds, all at once.
 
-    Args:
-        features: shape ``(n, d)``, float32 or float64.
-        labels: class numbers from 0, shape ``(n,)``, int64.
-        seeds: S different seeds.
-        epochs: passes over the rows.
-        batch_size: rows per step.
-        learning_rate: Adam's.
+    Arguments are those of :func:`linear_probe`, with features in float32 or float64.
 
     Returns:
         Weights, shape ``(S, C, d)``, and biases, shape ``(S, C)``; they need no gradient.
@@ -139,17 +128,8 @@ def mean_gradients(
     """Gradients of each seed's mean cross-entropy over its batch.
 
     With logits W x + b and their softmax p, they are the batch means of (p - y) x^T and p - y,
-    y the one-hot label.
-
-    Args:
-        weight: shape ``(S, C, d)``.
-        bias: shape ``(S, C)``.
-        features: shape ``(n, d)``.
-        labels: shape ``(n,)``.
-        rows: each seed's batch, shape ``(S, B)``.
-
-    Returns:
-        Gradients of ``weight`` and ``bias``, in their shapes.
+    y the one-hot label. ``rows`` are each seed's batch, shape ``(S, B)``; the gradients have the
+    shapes of ``weight``, ``(S, C, d)``, and ``bias``, ``(S, C)``.
     """
     seeds, size = rows.shape
     # index_select copies whole rows; indexing with a matrix goes by element and is slower.
@@ -167,12 +147,8 @@ def initial_layers(
 ) -> tuple[Tensor, Tensor]:
     """Initial weights ``(S, C, d)`` and biases ``(S, C)``, one layer per generator.
 
-    Uniform on ``[-1/sqrt(d), 1/sqrt(d)]``, as ``torch.nn.Linear`` does.
-
-    Args:
-        generators: one CPU generator per seed.
-        classes: C.
-        like: features, shape ``(rows, d)``, for width, dtype and device.
+    Uniform on ``[-1/sqrt(d), 1/sqrt(d)]``, as ``torch.nn.Linear`` does. ``like`` are the features,
+    shape ``(rows, d)``, for width, dtype and device.
     """
     width = like.shape[1]
     bound = width**-0.5
@@ -188,14 +164,7 @@ def initial_layers(
 def percent_correct(
     weight: Tensor, bias: Tensor, features: Tensor, labels: Tensor
 ) -> tuple[float, ...]:
-    """Accuracy in percent of ``S`` linear layers on all ``n`` rows.
-
-    Args:
-        weight: shape ``(S, C, d)``.
-        bias: shape ``(S, C)``.
-        features: shape ``(n, d)``.
-        labels: shape ``(n,)``.
-    """
+    """Accuracy in percent of S linear layers, shapes ``(S, C, d)`` and ``(S, C)``, on all rows."""
     correct = torch.zeros(len(weight), dtype=torch.long, device=features.device)
     with torch.autocast(features.device.type, enabled=False):
         for x, y in zip(

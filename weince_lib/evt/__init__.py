@@ -13,8 +13,9 @@ from .endpoint import (
     endpoint_test,
     fit_endpoint,
     fit_known_endpoint,
+    nearest_tail_index,
 )
-from .families import Family, sphere_shape
+from .families import Family, shape_above, sphere_shape
 from .gev import (
     canonical_tail,
     copies_quantile,
@@ -28,7 +29,6 @@ from .gev import (
 )
 from .gpd import GPDFit, GPDProfile, ProfilePoint, fit_gpd, moment_fit
 from .non_identical import RankedCandidates, ScoredUtilities
-from .sphere import intrinsic_dimension, nearest_tail_index, shape_above
 from .thresholds import MeanExcess, StabilityPoint, mean_residual_life, parameter_stability
 
 __all__ = [
@@ -55,7 +55,6 @@ __all__ = [
     "gev_cdf",
     "gev_density",
     "gev_quantile",
-    "intrinsic_dimension",
     "match_types",
     "max_stability_gap",
     "max_stable_constants",

@@ -25,13 +25,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import t as student
 
-from ..checks import check_at_least, check_fraction
-from .exceedances import FloatArray, check_values
+from ..checks import FloatArray, check_at_least, check_fraction, check_values
 
 Statistic = Callable[[FloatArray], float]
-
-#: With fewer clusters than this even the t-interval rests on a poor variance estimate.
-FEW_CLUSTERS = 10
 
 
 @dataclass(frozen=True)
@@ -43,10 +39,8 @@ class ClusterInterval:
         low: lower end.
         high: upper end.
         standard_error: over clusters.
-        clusters: number of clusters (or groups of them) that were left out in turn.
-        values: number of values.
-        confidence: nominal level of the interval.
-        note: one sentence on what of this is valid.
+        clusters: number of clusters (or groups of them) that were left out in turn; with fewer than
+            10 the interval is rough.
     """
 
     estimate: float
@@ -54,9 +48,6 @@ class ClusterInterval:
     high: float
     standard_error: float
     clusters: int
-    values: int
-    confidence: float
-    note: str
 
 
 def cluster_interval(
@@ -109,19 +100,7 @@ def cluster_interval(
     groups = np.random.default_rng(seed).permutation(names.size) % count
     error = _jackknife_error(array, groups[codes], count, statistic)
     half = float(student.ppf(0.5 + confidence / 2, count - 1)) * error
-    note = f"Delete-a-group jackknife over {count} groups of {names.size} clusters, t-interval"
-    if count < FEW_CLUSTERS:
-        note += f"; {count} clusters are few, and the interval is rough"
-    return ClusterInterval(
-        estimate=estimate,
-        low=estimate - half,
-        high=estimate + half,
-        standard_error=error,
-        clusters=count,
-        values=int(array.size),
-        confidence=confidence,
-        note=note + ".",
-    )
+    return ClusterInterval(estimate, estimate - half, estimate + half, error, count)
 
 
 def _check_clusters(clusters: npt.ArrayLike, size: int) -> np.ndarray:

@@ -33,7 +33,6 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -41,12 +40,16 @@ from scipy.optimize import brentq
 from scipy.special import gammaincinv, gammaln
 from scipy.stats import chi2
 
-from ..checks import check_finite, check_fraction, check_positive
-from .exceedances import FloatArray, check_values, select_exceedances, select_threshold
-from .gpd import REGULAR_ABOVE, GPDProfile, ProfilePoint, Regime, likelihood_drop
-
-EndpointMethod = Literal["profile likelihood", "largest share"]
-EndpointTestMethod = Literal["chi-square", "largest share"]
+from ..checks import FloatArray, check_finite, check_fraction, check_positive, check_values
+from .gpd import (
+    REGULAR_ABOVE,
+    GPDProfile,
+    ProfilePoint,
+    Regime,
+    likelihood_drop,
+    select_exceedances,
+    select_threshold,
+)
 
 #: Least shortfall from a known endpoint: what a float32 cosine resolves and what the losses use.
 FLOOR = 1e-6
@@ -63,28 +66,23 @@ class KnownEndpointFit:
     Attributes:
         threshold: u, in the units of the values.
         endpoint: x_F, in the units of the values.
-        total: number of values.
         exceedances: number n of values strictly above the threshold.
-        floored: exceedances nearer to the endpoint than the floor, set to the floor.
+        floored: exceedances nearer to the endpoint than the floor, set to the floor; with any of
+            them the interval is only approximate.
         shape: xi_hat < 0.
         shape_low: lower end of the exact interval for xi.
         shape_high: upper end.
         beta: tail index -1 / xi_hat; the maximum-likelihood estimate.
-        confidence: level of the interval.
-        note: one sentence on what of this is valid.
     """
 
     threshold: float
     endpoint: float
-    total: int
     exceedances: int
     floored: int
     shape: float
     shape_low: float
     shape_high: float
     beta: float
-    confidence: float
-    note: str
 
 
 def fit_known_endpoint(
@@ -98,8 +96,8 @@ def fit_known_endpoint(
 ) -> KnownEndpointFit:
     """Estimate the shape of a tail whose endpoint is known.
 
-    The interval treats the exceedances as independent: cosines that share anchors are not, and
-    their interval is too short.
+    The interval is exact for independent exceedances whose tail is a power of the shortfall. It is
+    too short for cosines that share anchors, and biased if the endpoint is wrong.
 
     Args:
         values: sample, shape ``(n,)``, any real dtype; its upper tail is fitted.
@@ -120,33 +118,20 @@ def fit_known_endpoint(
             endpoint, and settings outside their range.
     """
     check_fraction("confidence", confidence)
-    array, u, shortfall = select_shortfalls(values, endpoint, threshold, quantile, floor)
-    floored = int(np.count_nonzero(shortfall < floor))
+    u, shortfall = select_shortfalls(values, endpoint, threshold, quantile, floor)
     log_ratio = np.log((endpoint - u) / np.maximum(shortfall, floor))
     n = int(log_ratio.size)
     total_log = float(log_ratio.sum())
     tail = 0.5 * (1.0 - confidence)
-    note = (
-        "The interval is exact for independent exceedances whose tail is a power of the shortfall "
-        f"from {endpoint:g}, and biased if that endpoint is wrong"
-    )
-    if floored:
-        note += (
-            f"; here it is only approximate, as {floored} of {n} exceedances were floored at a "
-            f"shortfall of {floor:g}"
-        )
     return KnownEndpointFit(
         threshold=u,
         endpoint=float(endpoint),
-        total=int(array.size),
         exceedances=n,
-        floored=floored,
+        floored=int(np.count_nonzero(shortfall < floor)),
         shape=-total_log / n,
         shape_low=-total_log / float(gammaincinv(n, tail)),
         shape_high=-total_log / float(gammaincinv(n, 0.5 * (1.0 + confidence))),
         beta=n / total_log,
-        confidence=confidence,
-        note=note + ".",
     )
 
 
@@ -156,19 +141,11 @@ def select_shortfalls(
     threshold: float | None,
     quantile: float,
     floor: float,
-) -> tuple[FloatArray, float, FloatArray]:
-    """Check everything a fit with a known endpoint needs, and select its exceedances.
-
-    Args:
-        values: sample, shape ``(n,)``.
-        endpoint: x_F.
-        threshold: u, or ``None`` for the quantile.
-        quantile: level of the threshold when none is given.
-        floor: how far a value may lie above the endpoint, and a threshold must lie below it.
+) -> tuple[float, FloatArray]:
+    """Check what a fit with a known endpoint needs.
 
     Returns:
-        The checked values, the threshold, and the shortfalls x_F - x of the exceedances, which are
-        not floored yet.
+        The threshold, and the shortfalls x_F - x of the exceedances, which are not floored yet.
 
     Raises:
         ValueError: as :func:`fit_known_endpoint`.
@@ -190,7 +167,47 @@ def select_shortfalls(
             f"the threshold {u:.9g} lies within {floor:g} of the endpoint {endpoint:g}: nothing of "
             "the tail is left above it; lower the quantile or the threshold"
         )
-    return array, u, endpoint - select_exceedances(array, u)
+    return u, endpoint - select_exceedances(array, u)
+
+
+def nearest_tail_index(shortfall: npt.ArrayLike, tail: int) -> FloatArray:
+    """Tail index of each anchor from its nearest candidates (Hill; Levina and Bickel 2004).
+
+        beta_hat = k / sum_{m <= k} log(delta_(k+1) / delta_(m)).
+
+    This is :func:`fit_known_endpoint` for each anchor alone, without an interval. For independent
+    shortfalls with an exact power law, k beta / beta_hat is Gamma(k, 1). As the shortfall is half a
+    squared chord, twice the tail index is the local intrinsic dimension; on the sphere in R^d it is
+    d - 1.
+
+    Args:
+        shortfall: 1 - cosine to every candidate, shape ``(anchors, candidates)``, positive.
+        tail: k, from 2 to the number of candidates less one.
+
+    Returns:
+        Shape ``(anchors,)``.
+
+    Raises:
+        ValueError: for another shape, a tail that does not fit, or a shortfall that is not positive
+            and finite (leave the anchor itself and its exact duplicates out).
+    """
+    shortfall = np.asarray(shortfall, dtype=np.float64)
+    if shortfall.ndim != 2:
+        raise ValueError(f"shortfall must have shape (anchors, candidates), got {shortfall.shape}")
+    if not 2 <= tail < shortfall.shape[1]:
+        raise ValueError(
+            f"tail must lie between 2 and {shortfall.shape[1] - 1} for {shortfall.shape[1]} "
+            f"candidates, got {tail}"
+        )
+    nearest = np.sort(np.partition(shortfall, tail, axis=1)[:, : tail + 1], axis=1)
+    if not (np.isfinite(nearest).all() and (nearest > 0.0).all()):
+        raise ValueError(
+            "shortfalls must be positive and finite; leave the anchor itself and its exact "
+            "duplicates out"
+        )
+    if not (nearest[:, 0] < nearest[:, -1]).all():
+        raise ValueError("an anchor's nearest shortfalls are all equal; take a longer tail")
+    return np.asarray(tail / np.log(nearest[:, -1:] / nearest[:, :-1]).sum(axis=1))
 
 
 @dataclass(frozen=True)
@@ -199,59 +216,34 @@ class EndpointFit:
 
     Attributes:
         threshold: u, in the units of the values.
-        total: number of values.
         exceedances: number of values strictly above the threshold.
-        largest: the largest value; no endpoint lies below it.
         endpoint: maximum-likelihood estimate u - sigma / xi; infinity for xi >= 0, nan where the
-            likelihood has no maximum.
+            likelihood has no maximum (shape at or below -1).
         median_unbiased: the endpoint at which the share of the largest log ratio is its median.
             As often too low as too high, and there for every shape; infinity where the values
             look no lighter-tailed than an exponential law.
-        low: lower end of the interval that is valid here.
+        low: lower end of the interval that is valid here: the profile likelihood's for shapes above
+            -1/2, the largest share's for others.
         high: upper end; infinity where the values do not exclude a tail without an endpoint.
-        method: which of the two intervals that is.
         profile_low: lower end by the profile likelihood.
         profile_high: upper end.
         exact_low: lower end by the largest share.
         exact_high: upper end. Both ends are infinite where even the exponential tail is too light
             for the values.
-        confidence: level of the intervals.
         regime: as in :class:`weince_lib.evt.GPDFit`.
-        note: one sentence on what of this is valid.
     """
 
     threshold: float
-    total: int
     exceedances: int
-    largest: float
     endpoint: float
     median_unbiased: float
     low: float
     high: float
-    method: EndpointMethod
     profile_low: float
     profile_high: float
     exact_low: float
     exact_high: float
-    confidence: float
     regime: Regime
-    note: str
-
-
-_FIT_NOTES: dict[Regime, str] = {
-    "regular": (
-        "Shape above -1/2: the profile-likelihood interval holds for independent exceedances of a "
-        "generalised Pareto tail"
-    ),
-    "irregular": (
-        "Shape at or below -1/2: the drop in likelihood is not chi-square there, so the interval "
-        "is the largest-share one, exact for independent exceedances of a power tail"
-    ),
-    "unbounded": (
-        "No maximum-likelihood estimate (shape at or below -1): use the median-unbiased one; the "
-        "interval is the largest-share one, exact for independent exceedances of a power tail"
-    ),
-}
 
 
 def fit_endpoint(
@@ -267,20 +259,13 @@ def fit_endpoint(
     In simulation the profile interval's 0.95 becomes 0.88 at shape -0.8, 0.92 at -0.6 and 0.93 to
     0.94 from -0.4 to -0.2 with 100 exceedances, the one chosen here 0.94 to 0.97; the largest-share
     interval keeps 0.95 throughout and is about 1.3 times as long.
-    Values that tie at the largest, as rounded or duplicated ones do, pull both intervals to it;
-    the note counts them. Both treat the exceedances as independent.
+    Values that tie at the largest, as rounded or duplicated ones do, pull both intervals to it.
+    Both treat the exceedances as independent.
 
-    Args:
-        values: sample, shape ``(n,)``, any real dtype.
-        threshold: u; by default the quantile below.
-        quantile: level of the threshold when none is given. 0.99 is the paper's (Figure 3).
-        confidence: level of the intervals.
+    Arguments and errors are those of :func:`weince_lib.evt.fit_gpd`.
 
     Returns:
         An :class:`EndpointFit`, in the units of the values.
-
-    Raises:
-        ValueError: as :func:`weince_lib.evt.fit_gpd`.
     """
     check_fraction("confidence", confidence)
     array = check_values(values)
@@ -305,42 +290,25 @@ def fit_endpoint(
         u + profile.largest * end for end in endpoint_interval(profile, points, drop)
     )
     by_profile = regime == "regular"
-    note = _FIT_NOTES[regime]
-    ties = int(np.count_nonzero(unit == 1.0))
-    if ties > 1:
-        note += (
-            f"; {ties} values tie at the largest (rounded or duplicated), which both intervals "
-            "read as an endpoint next to it"
-        )
     return EndpointFit(
         threshold=u,
-        total=int(array.size),
         exceedances=profile.size,
-        largest=u + profile.largest,
         endpoint=endpoint,
         median_unbiased=median,
         low=profile_low if by_profile else exact_low,
         high=profile_high if by_profile else exact_high,
-        method="profile likelihood" if by_profile else "largest share",
         profile_low=profile_low,
         profile_high=profile_high,
         exact_low=exact_low,
         exact_high=exact_high,
-        confidence=confidence,
         regime=regime,
-        note=note + ".",
     )
 
 
 def endpoint_interval(
     profile: GPDProfile, points: list[ProfilePoint], drop: float
 ) -> tuple[float, float]:
-    """Least and greatest endpoint within ``drop`` of the highest likelihood.
-
-    Args:
-        profile: of the excesses.
-        points: a scan of the profile with its maximum, ascending.
-        drop: in nats of the whole sample.
+    """Least and greatest endpoint within ``drop`` nats of the highest likelihood.
 
     Returns:
         x_F - u in units of the largest excess; the least is 1, the greatest may be infinity.
@@ -371,43 +339,22 @@ class EndpointTest:
     """The test of a tail's endpoint against any other endpoint, or none.
 
     Attributes:
-        endpoint: x_F under test, in the units of the values.
-        threshold: u.
-        exceedances: number of values strictly above the threshold.
         floored: exceedances nearer to the endpoint than the floor, set to the floor.
         shape: estimate of xi when the endpoint is the given one.
         statistic: likelihood ratio, twice the gain of a free endpoint in nats; nan where that
             shape is at or below -1, as the likelihood is then unbounded.
-        p_chi_square: of the ratio by chi-square with one degree of freedom; valid for xi > -1/2.
+        p_chi_square: of the ratio by chi-square with one degree of freedom, for large samples and
+            shapes above -1/2.
         p_exact: two-sided, by the share of the largest log ratio; valid for every xi < 0.
-        p_value: the one to use.
-        method: which one that is.
-        note: one sentence on what of this is valid.
+        p_value: the one to use: ``p_chi_square`` for shapes above -1/2, else ``p_exact``.
     """
 
-    endpoint: float
-    threshold: float
-    exceedances: int
     floored: int
     shape: float
     statistic: float
     p_chi_square: float
     p_exact: float
     p_value: float
-    method: EndpointTestMethod
-    note: str
-
-
-_TEST_NOTES: dict[EndpointTestMethod, str] = {
-    "chi-square": (
-        "Shape above -1/2: the likelihood ratio is chi-square with one degree of freedom in large "
-        "samples"
-    ),
-    "largest share": (
-        "Shape at or below -1/2, where the likelihood ratio is not chi-square: the p-value is the "
-        "largest share's, exact for a power tail"
-    ),
-}
 
 
 def endpoint_test(
@@ -423,60 +370,32 @@ def endpoint_test(
     Under the hypothesis the log ratios log((x_F - u) / (x_F - x)) are exponential with mean -xi. A
     small p-value says that they are not: the endpoint is another one, there is none, or the tail
     above this threshold is not yet a power of the shortfall. Exceedances count as independent.
-
-    Args:
-        values: sample, shape ``(n,)``, any real dtype.
-        endpoint: x_F under test; 1 is the cap of a cosine.
-        threshold: u, below the endpoint; by default the quantile below.
-        quantile: level of the threshold when none is given. 0.99 is the paper's (Figure 3).
-        floor: least shortfall, as in :func:`fit_known_endpoint`.
-
-    Returns:
-        An :class:`EndpointTest`.
-
-    Raises:
-        ValueError: as :func:`fit_known_endpoint`.
+    Arguments and errors are those of :func:`fit_known_endpoint`, ``endpoint`` the one under test.
     """
-    _, u, shortfall = select_shortfalls(values, endpoint, threshold, quantile, floor)
-    size = int(shortfall.size)
-    floored = int(np.count_nonzero(shortfall < floor))
+    u, shortfall = select_shortfalls(values, endpoint, threshold, quantile, floor)
     # In units of the distance from the threshold to the endpoint, where the endpoint is 1.
     excesses = 1.0 - np.maximum(shortfall, floor) / (endpoint - u)
     shape = float(np.log1p(-excesses).mean())
     statistic = likelihood_ratio(excesses)
     p_chi_square = float(chi2.sf(statistic, df=1))
     largest = float(excesses.max())
-    survival = share_survival(largest_share(excesses / largest, 1.0 / largest), size)
+    survival = share_survival(largest_share(excesses / largest, 1.0 / largest), shortfall.size)
     p_exact = 2.0 * min(survival, 1.0 - survival)
-    method: EndpointTestMethod = "chi-square" if shape > REGULAR_ABOVE else "largest share"
-    note = _TEST_NOTES[method]
-    if floored:
-        note += f"; {floored} of {size} exceedances were floored at a shortfall of {floor:g}"
     return EndpointTest(
-        endpoint=float(endpoint),
-        threshold=u,
-        exceedances=size,
-        floored=floored,
+        floored=int(np.count_nonzero(shortfall < floor)),
         shape=shape,
         statistic=statistic,
         p_chi_square=p_chi_square,
         p_exact=p_exact,
-        p_value=p_chi_square if method == "chi-square" else p_exact,
-        method=method,
-        note=note + ".",
+        p_value=p_chi_square if shape > REGULAR_ABOVE else p_exact,
     )
 
 
 def likelihood_ratio(excesses: FloatArray) -> float:
     """Twice the log-likelihood a free endpoint gains over the endpoint 1.
 
-    Both likelihoods are over shapes above -1 alone.
-
-    Args:
-        excesses: in units of the distance to the endpoint, in (0, 1), shape ``(n,)``.
-
-    Returns:
-        The ratio, not negative; nan where the shape at the endpoint 1 is at or below -1.
+    Both likelihoods are over shapes above -1 alone; where the shape at the endpoint 1 is at or
+    below -1 the ratio is nan. ``excesses`` lie in (0, 1), in units of the distance to the endpoint.
     """
     shape = float(np.log1p(-excesses).mean())
     if shape <= -1.0:
@@ -490,15 +409,7 @@ def likelihood_ratio(excesses: FloatArray) -> float:
 
 
 def share_survival(share: float, n: int) -> float:
-    """P(G > share) for n exponential variables.
-
-    Args:
-        share: g; below 1 / n the probability is 1, at 1 and above it is 0.
-        n: number of variables, at least 2.
-
-    Returns:
-        The probability, to about 1e-8; one further from 0 or 1 than that is resolved.
-    """
+    """P(G > share) for n >= 2 exponential variables, to about 1e-8."""
     if share <= 1.0 / n:
         return 1.0
     if share >= 1.0:

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
+from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from ..checks import check_positive
-from .exceedances import FloatArray
+from ..checks import FloatArray, check_fraction, check_positive
 from .gev import check_levels
 
 
@@ -34,8 +34,9 @@ class Family:
         F_bar(b_n) = 1 / n,    a_n = F_bar(b_n) / f(b_n).
 
     Bounded laws are stored by their shortfall from the endpoint, so that nothing is lost to
-    rounding where 1 - X is far below the precision of 1; ``y`` below is X for an unbounded law and
-    X - endpoint for a bounded one.
+    rounding where 1 - X is far below the precision of 1. In the methods ``y`` is X for an unbounded
+    law and X - endpoint for a bounded one, ``x`` a normalised value (y - b_n) / a_n, ``n`` a sample
+    size (any real number from 2 on) and ``p`` a probability. Arrays may have any shape.
 
     Attributes:
         name: for tables and legends.
@@ -85,9 +86,6 @@ class Family:
     def constants(self, n: float) -> tuple[float, float]:
         """Normalising constants ``(a_n, b_n)`` of the maximum of n, b_n in the coordinate y.
 
-        Args:
-            n: sample size, at least 2; any real number.
-
         Raises:
             ValueError: for n below 2.
         """
@@ -97,43 +95,23 @@ class Family:
         return float(1.0 / (n * self.density(b))), b
 
     def tail_ratio(self, x: npt.ArrayLike, n: float) -> FloatArray:
-        """F_bar(b_n + a_n x) / F_bar(b_n), which tends to the canonical tail (paper Eq. 2.5).
-
-        Args:
-            x: normalised values, any shape.
-            n: sample size that sets the level, at least 2.
-        """
+        """F_bar(b_n + a_n x) / F_bar(b_n), which tends to the canonical tail (paper Eq. 2.5)."""
         a, b = self.constants(n)
         return np.asarray(n * self.survival(b + a * np.asarray(x, dtype=np.float64)))
 
     def maximum_cdf(self, x: npt.ArrayLike, n: float) -> FloatArray:
-        """Exact P((M_n - b_n) / a_n <= x) = (1 - F_bar(b_n + a_n x))^n.
-
-        Args:
-            x: normalised values, any shape.
-            n: sample size, at least 2.
-        """
+        """Exact P((M_n - b_n) / a_n <= x) = (1 - F_bar(b_n + a_n x))^n."""
         a, b = self.constants(n)
         return power_of_cdf(self.survival(b + a * np.asarray(x, dtype=np.float64)), n)
 
     def maximum_density(self, x: npt.ArrayLike, n: float) -> FloatArray:
-        """Exact density of the normalised maximum, n a_n f(y) (1 - F_bar(y))^(n - 1).
-
-        Args:
-            x: normalised values, any shape.
-            n: sample size, at least 2.
-        """
+        """Exact density of the normalised maximum, n a_n f(y) (1 - F_bar(y))^(n - 1)."""
         a, b = self.constants(n)
         y = b + a * np.asarray(x, dtype=np.float64)
         return np.asarray(n * a * self.density(y) * power_of_cdf(self.survival(y), n - 1.0))
 
     def maximum_quantile(self, p: npt.ArrayLike, n: float) -> FloatArray:
-        """Exact quantile of M_n in the coordinate y.
-
-        Args:
-            p: levels in (0, 1), any shape.
-            n: sample size.
-        """
+        """Exact quantile of M_n in the coordinate y, for levels p in (0, 1)."""
         return self.exceedance_level(-np.expm1(np.log(check_levels(p)) / n))
 
     def sample_maxima(self, n: int, size: int, rng: np.random.Generator) -> FloatArray:
@@ -144,22 +122,18 @@ class Family:
     def distance(self, n: float, points: int = 4001) -> float:
         """Largest distance between the exact law of the normalised maximum and its limit G.
 
-        Taken over a grid of quantiles of G that reaches psi from 1e-9 to 40, which leaves at most
-        1e-9 of either law outside.
-
-        Args:
-            n: sample size.
-            points: of the grid.
+        Taken over a grid of quantiles of G with so many points. It reaches psi from 1e-9 to 40,
+        which leaves at most 1e-9 of either law outside.
         """
         psi = np.geomspace(40.0, 1e-9, points)
         x = -np.log(psi) if self.shape == 0.0 else np.expm1(-self.shape * np.log(psi)) / self.shape
         return float(np.max(np.abs(self.maximum_cdf(x, n) - np.exp(-psi))))
 
 
-def power_of_cdf(survival: npt.ArrayLike, n: float) -> FloatArray:
+def power_of_cdf(survival: FloatArray, n: float) -> FloatArray:
     """(1 - F_bar)^n without cancellation, for F_bar in [0, 1]."""
     with np.errstate(divide="ignore"):
-        return np.asarray(np.exp(n * np.log1p(-np.asarray(survival, dtype=np.float64))))
+        return np.asarray(np.exp(n * np.log1p(-survival)))
 
 
 def exponential() -> Family:
@@ -232,11 +206,8 @@ def sphere_shape(dimension: int) -> float:
     The cosine s has density proportional to (1 - s^2)^((d - 3) / 2), so P(1 - s <= x) falls like
     x^beta with beta = (d - 1) / 2: a tail whose answer is known (paper Eq. 2.5 with endpoint 1).
 
-    Args:
-        dimension: d of the ambient space, at least 2 (on a line there is no angle).
-
     Raises:
-        ValueError: for a dimension below 2.
+        ValueError: for a dimension below 2, on which there is no angle.
         TypeError: for a dimension that is not an integer.
     """
     d = operator.index(dimension)
@@ -248,11 +219,7 @@ def sphere_shape(dimension: int) -> float:
 def sphere_cosine(dimension: int = 6) -> Family:
     """Cosine of a uniform direction in R^d to a fixed one; xi = -2 / (d - 1), endpoint 1.
 
-    Exact: (1 - s) / 2 is Beta((d - 1)/2, (d - 1)/2), the density of s being proportional to
-    (1 - s^2)^((d - 3)/2). The rate is 2 / (d - 1), and 1 for d <= 3.
-
-    Args:
-        dimension: d of the ambient space, at least 2.
+    Exact: (1 - s) / 2 is Beta((d - 1)/2, (d - 1)/2). The rate is 2 / (d - 1), and 1 for d <= 3.
 
     Raises:
         ValueError: as :func:`sphere_shape`.
@@ -280,6 +247,30 @@ def standard_families() -> list[Family]:
         weibull_shortfall(),
         sphere_cosine(),
     ]
+
+
+def shape_above(family: Family, quantile: float) -> float:
+    """What the known-endpoint estimate of xi tends to above a fixed quantile of a bounded law.
+
+    Exactly -E[log(w_u / W) | W < w_u] = -int_0^1 F_W(w_u t) / (t F_W(w_u)) dt with W the shortfall
+    and w_u its level; the family's own shape as the quantile goes to 1.
+
+    Args:
+        family: with a finite endpoint.
+        quantile: of X, in (0, 1).
+
+    Raises:
+        ValueError: for a family without an endpoint or a quantile outside (0, 1).
+    """
+    if not family.bounded:
+        raise ValueError(f"{family.name} has no endpoint to know")
+    check_fraction("quantile", quantile)
+    top = -float(family.exceedance_level(1.0 - quantile))
+    # With t = e^-v the integral is that of the conditional distribution function over v > 0.
+    value, _ = quad(
+        lambda v: float(family.survival(-top * np.exp(-v))), 0.0, np.inf, epsabs=0.0, epsrel=1e-10
+    )
+    return -value / (1.0 - quantile)
 
 
 def oscillating() -> Family:

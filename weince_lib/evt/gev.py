@@ -17,8 +17,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ..checks import check_finite, check_positive
-from .exceedances import FloatArray
+from ..checks import FloatArray, check_finite, check_positive
 
 #: A quantile function: levels in (0, 1) to values, elementwise.
 Quantile = Callable[[FloatArray], FloatArray]
@@ -52,26 +51,13 @@ def canonical_tail(x: npt.ArrayLike, shape: float) -> FloatArray:
 def gev_cdf(x: npt.ArrayLike, shape: float) -> FloatArray:
     """Generalised extreme value distribution function G(x) = exp(-psi(x)), location 0, scale 1.
 
-    Args:
-        x: normalised values, any shape.
-        shape: xi; negative is Weibull.
-
-    Raises:
-        ValueError: for a shape that is not finite.
+    Arguments and errors are those of :func:`canonical_tail`.
     """
     return np.asarray(np.exp(-canonical_tail(x, shape)))
 
 
 def gev_density(x: npt.ArrayLike, shape: float) -> FloatArray:
-    """Density psi^(1 + xi) exp(-psi) of the same law; 0 outside the support.
-
-    Args:
-        x: normalised values, any shape.
-        shape: xi.
-
-    Raises:
-        ValueError: for a shape that is not finite.
-    """
+    """Density psi^(1 + xi) exp(-psi) of :func:`gev_cdf`; 0 outside the support."""
     psi = canonical_tail(x, shape)
     inside = np.isfinite(psi) & (psi > 0.0)
     log_psi = np.log(np.where(inside, psi, 1.0))
@@ -79,11 +65,7 @@ def gev_density(x: npt.ArrayLike, shape: float) -> FloatArray:
 
 
 def gev_quantile(p: npt.ArrayLike, shape: float) -> FloatArray:
-    """Quantile ((-log p)^(-xi) - 1) / xi of the same law, -log(-log p) at xi = 0.
-
-    Args:
-        p: levels in (0, 1), any shape.
-        shape: xi.
+    """Quantile ((-log p)^(-xi) - 1) / xi of :func:`gev_cdf`, -log(-log p) at xi = 0.
 
     Raises:
         ValueError: for levels outside (0, 1) or a shape that is not finite.
@@ -148,12 +130,7 @@ def match_types(
 
 
 def copies_quantile(quantile: Quantile, copies: float) -> Quantile:
-    """Quantile function of the maximum of ``copies`` independent copies, Q(p^(1/t)).
-
-    Args:
-        quantile: of one copy.
-        copies: t > 0.
-    """
+    """Quantile function of the maximum of t > 0 independent copies, Q(p^(1/t))."""
     return lambda p: quantile(np.asarray(p, dtype=np.float64) ** (1.0 / copies))
 
 
@@ -161,17 +138,13 @@ def max_stability_gap(quantile: Quantile, copies: float, levels: npt.ArrayLike) 
     """How far the maximum of several copies is from the type of a single one.
 
     The largest distance between both quantile functions after :func:`match_types`, in units of the
-    interquartile range of one copy; 0 for max-stable laws.
-
-    Args:
-        quantile: of one copy.
-        copies: t > 0.
-        levels: where to compare, in (0, 1).
+    interquartile range of one copy; 0 for max-stable laws. They are compared at ``levels``, which
+    lie in (0, 1).
     """
     p = check_levels(levels)
     several = copies_quantile(quantile, copies)
     scale, location = match_types(quantile, several)
-    quartiles = quantile(np.array([0.25, 0.75]))
+    quartiles = quantile(np.array(MATCH_LEVELS))
     gap = (several(p) - location) / scale - quantile(p)
     return float(np.max(np.abs(gap)) / (quartiles[1] - quartiles[0]))
 

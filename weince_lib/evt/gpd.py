@@ -37,11 +37,12 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.stats import chi2
 
-from ..checks import check_fraction
-from .exceedances import FloatArray, check_values, select_exceedances, select_threshold
+from ..checks import FloatArray, check_finite, check_fraction, check_values
 
 Regime = Literal["regular", "irregular", "unbounded"]
 
+#: Fewer exceedances than this say next to nothing about a tail's shape.
+MIN_EXCEEDANCES = 10
 #: Smith's bound: at or below it the information is infinite and drops are not chi-square.
 REGULAR_ABOVE = -0.5
 #: The least shape the likelihood can bound.
@@ -67,7 +68,7 @@ _OPEN_BELOW = (
     "open below"
 )
 
-#: Grid step over s in units of log n: s is about xi log n, so it is about this much in xi.
+#: Grid step over s in units of log n; as s is about xi log n, this is about the step in xi.
 GRID_STEP = 0.06
 #: The scan goes up to this shape at least, in case the likelihood has a second hill there.
 LEAST_TOP_SHAPE = 3.0
@@ -85,30 +86,61 @@ FEW = 500
 SMALL_S = 0.01
 
 
+def select_threshold(values: FloatArray, threshold: float | None, quantile: float) -> float:
+    """The given threshold, or the order statistic at ``quantile``.
+
+    It is an order statistic and not a point between two of them: only then are the values above
+    it, given the threshold, an i.i.d. sample of the tail (Rényi's representation), as the exact
+    interval of :func:`weince_lib.evt.fit_known_endpoint` supposes.
+
+    Raises:
+        ValueError: for a threshold that is not finite or a quantile outside (0, 1).
+    """
+    if threshold is not None:
+        check_finite("threshold", threshold)
+        return float(threshold)
+    check_fraction("quantile", quantile)
+    return float(np.quantile(values, quantile, method="lower"))
+
+
+def select_exceedances(values: FloatArray, threshold: float) -> FloatArray:
+    """The values strictly above ``threshold``, in their order, shape ``(k,)``.
+
+    Raises:
+        ValueError: if fewer than :data:`MIN_EXCEEDANCES` values exceed it.
+    """
+    above = values[values > threshold]
+    if above.size < MIN_EXCEEDANCES:
+        raise ValueError(
+            f"only {above.size} of {values.size} values exceed the threshold {threshold:.6g}; "
+            f"at least {MIN_EXCEEDANCES} are needed: lower the quantile or the threshold"
+        )
+    return above
+
+
 @dataclass(frozen=True)
 class GPDFit:
-    """A generalised Pareto fit above a threshold. Without an estimate its fields are nan.
+    """A generalised Pareto fit above a threshold.
+
+    In the unbounded regime shape, scale, log-likelihood and endpoint are nan.
 
     Attributes:
         threshold: u, in the units of the values.
-        total: number of values.
         exceedances: number of values strictly above the threshold.
-        shape: xi; nan in the unbounded regime.
-        scale: sigma, in the units of the values; nan in the unbounded regime.
-        log_likelihood: at the estimate, of the exceedances in the units of the values; nan in the
-            unbounded regime.
+        shape: xi.
+        scale: sigma, in the units of the values.
+        log_likelihood: at the estimate, of the exceedances in the units of the values.
         shape_low: lower end of the profile-likelihood interval for xi; -1 exactly where the
             interval runs into that bound, and is then open below.
         shape_high: upper end. In the unbounded regime the drop is taken from the likelihood's
             limit at shape -1, the highest among shapes >= -1.
-        endpoint: u - sigma / xi for xi < 0, otherwise infinity; nan in the unbounded regime.
+        endpoint: u - sigma / xi for xi < 0, otherwise infinity.
         confidence: nominal level of the interval.
         regime: ``"regular"`` (xi > -1/2), ``"irregular"`` (-1 < xi <= -1/2) or ``"unbounded"``.
         note: one sentence on what of this is valid.
     """
 
     threshold: float
-    total: int
     exceedances: int
     shape: float
     scale: float
@@ -131,10 +163,8 @@ def fit_gpd(
     """Fit a generalised Pareto distribution to the exceedances by maximum likelihood.
 
     The maximum is taken over all shapes above -1, through the one-dimensional profile of
-    :class:`GPDProfile`; where the likelihood's limit at -1 is higher than
-    every maximum above it, the data are no more compatible with any such shape than with a tail
-    too short for maximum likelihood, and no estimate is reported. A change of units changes
-    nothing but the units.
+    :class:`GPDProfile`. Where the likelihood's limit at -1 is higher than every maximum above it,
+    the tail may be too short for maximum likelihood, and no estimate is reported.
 
     The interval is the profile-likelihood one and never shape +- z standard errors, which at
     shape -0.6 covers 0.55 to 0.65 instead of 0.95. For shapes from 0 to -0.8 the profile interval
@@ -174,7 +204,6 @@ def fit_gpd(
         note += _OPEN_BELOW
     return GPDFit(
         threshold=u,
-        total=int(array.size),
         exceedances=profile.size,
         shape=shape,
         scale=scale,
@@ -210,13 +239,10 @@ class ProfilePoint:
 
 
 class GPDProfile:
-    """The profile curve of one sample of positive excesses.
+    """The profile curve of one sample of positive excesses, shape ``(n,)``.
 
-    The coordinate is s = log(1 + theta max y): any real number is allowed, xi = 0 lies at s = 0,
+    The coordinate is s = log(1 + theta max y). It may be any real number, xi = 0 lies at s = 0,
     and s is roughly xi log n. Dividing by max y takes the units out of the fit.
-
-    Args:
-        excesses: positive, shape ``(n,)``.
 
     Raises:
         ValueError: if all excesses are equal, which leaves no tail to fit, or if they span more
@@ -271,12 +297,8 @@ class GPDProfile:
     def endpoint_log_likelihood(self, s: float, mean_log: float | None = None) -> float:
         """Profile log-likelihood per excess over the endpoint -1 / theta, Grimshaw's own profile.
 
-        For a given theta the best shape is L(theta). Shapes below -1 are left out, as everywhere:
-        where L lies below -1, the best shape in reach is -1.
-
-        Args:
-            s: log(1 + theta); for s >= 0 there is no endpoint, and the curve goes on all the same.
-            mean_log: L(theta), if it is known already.
+        For a given theta the best shape is L(theta), or -1 where L lies below -1. For s >= 0 there
+        is no endpoint, and the curve goes on all the same. ``mean_log`` is L(theta), if known.
         """
         theta = math.expm1(s)
         if theta == 0.0:
@@ -316,9 +338,8 @@ class GPDProfile:
     def scan(self, drop: float) -> list[ProfilePoint]:
         """A grid over the curve, ascending in s, wide enough to hold all its hills.
 
-        Args:
-            drop: the heavy end of the grid lies at least this much below the highest point (in
-                nats of the whole sample), so that it brackets the likelihood interval.
+        Its heavy end lies at least ``drop`` nats of the whole sample below the highest point, so
+        that the grid brackets the likelihood interval.
         """
         log_n = math.log(self.size)
         step = GRID_STEP * log_n
@@ -364,11 +385,7 @@ class GPDProfile:
         """Least and greatest xi whose profile log-likelihood is within ``drop`` of the highest.
 
         The supremum over xi >= -1 counts as the highest, so that an interval that reaches the
-        uniform limit has the lower end -1 exactly.
-
-        Args:
-            points: ascending in s, the maximum among them.
-            drop: in nats of the whole sample, half a chi-square quantile.
+        uniform limit has the lower end -1 exactly. ``points`` are those of :meth:`solve`.
         """
         level = self.level(points, drop)
         inside = [i for i, p in enumerate(points) if p.log_likelihood >= level]

@@ -10,6 +10,10 @@ extreme value law:
 
 The paper asks in (H) for a non-degenerate limit of the block's maximum. We ask that it be of the
 type of the limit itself, which the proof uses: :class:`RankedCandidates` shows why.
+
+In the functions ``p`` holds the exceedance probabilities of N candidates in their order, shape
+``(..., N)``, and ``blocks`` is m, at least 2, which divides N. They raise ``ValueError`` for
+probabilities outside [0, 1], fewer than two candidates, and blocks that do not fit.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from .exceedances import FloatArray
+from ..checks import FloatArray, check_at_least, check_values
 from .families import Family
 
 
@@ -48,16 +52,15 @@ class ScoredUtilities:
     scale: FloatArray
 
     def __post_init__(self) -> None:
-        location, scale = np.asarray(self.location), np.asarray(self.scale)
-        if location.ndim != 1 or location.shape != scale.shape:
+        location, scale = (
+            check_values(getattr(self, name), name) for name in ("location", "scale")
+        )
+        if location.shape != scale.shape:
             raise ValueError(
                 "location and scale must both have shape (N,), got "
                 f"{location.shape} and {scale.shape}"
             )
-        if location.size < 2:
-            raise ValueError(f"at least 2 candidates are needed, got {location.size}")
-        if not (np.isfinite(location).all() and np.isfinite(scale).all()):
-            raise ValueError("location and scale must be finite; drop the candidates that are not")
+        check_at_least("number of candidates", location.size, 2)
         if not (scale > 0).all():
             index = int(np.argmin(scale))
             raise ValueError(f"scale[{index}] is {scale[index]:g}; scales must be positive")
@@ -124,16 +127,12 @@ class RankedCandidates:
 
     Attributes:
         size: number of candidates N, at least 2.
-
-    Raises:
-        ValueError: for fewer than two candidates.
     """
 
     size: int
 
     def __post_init__(self) -> None:
-        if self.size < 2:
-            raise ValueError(f"at least 2 candidates are needed, got {self.size}")
+        check_at_least("number of candidates", self.size, 2)
 
     def exceedance(self, u: npt.ArrayLike) -> FloatArray:
         """p_i = P(X_i > u), the shape of ``u`` with an axis of N candidates added last."""
@@ -151,39 +150,24 @@ class RankedCandidates:
         excess = 1.0 / (1.0 - rng.random((size, self.size))) - np.arange(1, self.size + 1)
         return np.asarray(np.log(np.maximum(excess, 1.0)).max(axis=1))
 
-    @staticmethod
-    def limit_cdf(x: npt.ArrayLike) -> FloatArray:
-        """The logistic limit of the normalised maximum."""
-        return block_limit_cdf(x, 1)
 
-
-def block_limit_cdf(x: npt.ArrayLike, blocks: int) -> FloatArray:
+def block_limit_cdf(x: npt.ArrayLike, blocks: int = 1) -> FloatArray:
     """Limit (1 + m e^-x)^(-1/m) of a random block's maximum in :class:`RankedCandidates`.
 
-    Args:
-        x: the block's maximum less the log of its size.
-        blocks: m.
+    x is the block's maximum less the log of its size; one block gives the logistic law.
     """
     x = np.asarray(x, dtype=np.float64)
     return np.asarray(np.exp(-np.logaddexp(0.0, math.log(blocks) - x) / blocks))
 
 
 def maximum_cdf(p: npt.ArrayLike) -> FloatArray:
-    """P(no exceedance) = prod (1 - p_i), exactly.
-
-    Args:
-        p: exceedance probabilities, shape ``(..., N)``.
-    """
+    """P(no exceedance) = prod (1 - p_i), exactly."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.exp(np.log1p(-_check_probabilities(p)).sum(axis=-1)))
 
 
 def infinitesimality(p: npt.ArrayLike) -> FloatArray:
-    """The largest exceedance probability; condition (I) is that it vanishes.
-
-    Args:
-        p: exceedance probabilities, shape ``(..., N)``.
-    """
+    """The largest exceedance probability; condition (I) is that it vanishes."""
     return np.asarray(_check_probabilities(p).max(axis=-1))
 
 
@@ -191,9 +175,6 @@ def poisson_gap_bound(p: npt.ArrayLike) -> FloatArray:
     """Bound on exp(-S) - prod (1 - p_i) >= 0: half of sum p_i^2, itself at most p_max S / 2.
 
     From 0 <= e^-p - (1 - p) <= p^2 / 2 and a telescoping product whose factors are at most 1.
-
-    Args:
-        p: exceedance probabilities, shape ``(..., N)``.
     """
     return np.asarray(0.5 * np.square(_check_probabilities(p)).sum(axis=-1))
 
@@ -203,14 +184,6 @@ def block_sum_spread(p: npt.ArrayLike, blocks: int) -> FloatArray:
 
     Var S_k = n (1 - 1/m) sum (p_i - p_mean)^2 / (N - 1) with N = mn, at most (m - 1) / m^2 times
     N / (N - 1) sum p_i^2, which vanishes under (I).
-
-    Args:
-        p: exceedance probabilities, shape ``(..., N)``.
-        blocks: m, which divides N.
-
-    Raises:
-        ValueError: for probabilities outside [0, 1], fewer than two blocks, or blocks that do not
-            divide the candidates.
     """
     p = _check_probabilities(p)
     n = _block_size(p.shape[-1], blocks)
@@ -224,16 +197,13 @@ def permutation_blocks(
 
     Args:
         p: exceedance probabilities, shape ``(N,)``.
-        blocks: m, which divides N.
+        blocks: m.
         repetitions: number of permutations.
         rng: draws the permutations.
 
     Returns:
         ``(sums, cdfs)``, both of shape ``(repetitions, m)``: S_k, the sum of p over block k, and
         the probability prod (1 - p_i) that the block's maximum stays below the level.
-
-    Raises:
-        ValueError: as :func:`block_sum_spread`, and for ``p`` that is not a vector.
     """
     p = _check_probabilities(p)
     if p.ndim != 1:
@@ -254,13 +224,6 @@ def homogeneity_gap(p: npt.ArrayLike, blocks: int) -> FloatArray:
 
     Both are expected numbers of exceedances among n candidates; where (H) holds in the sense of
     this module the difference vanishes.
-
-    Args:
-        p: exceedance probabilities of the candidates in their order, shape ``(..., N)``.
-        blocks: m, which divides N.
-
-    Raises:
-        ValueError: as :func:`block_sum_spread`.
     """
     p = _check_probabilities(p)
     n = _block_size(p.shape[-1], blocks)
@@ -268,8 +231,7 @@ def homogeneity_gap(p: npt.ArrayLike, blocks: int) -> FloatArray:
 
 
 def _block_size(candidates: int, blocks: int) -> int:
-    if blocks < 2:
-        raise ValueError(f"at least 2 blocks are needed, got {blocks}")
+    check_at_least("blocks", blocks, 2)
     if candidates % blocks:
         raise ValueError(f"{candidates} candidates do not split into {blocks} blocks of one size")
     return candidates // blocks

@@ -20,10 +20,9 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import t as student
 
-from ..checks import check_fraction
+from ..checks import FloatArray, check_fraction, check_values
 from .endpoint import FLOOR, KnownEndpointFit, fit_known_endpoint
-from .exceedances import FloatArray, check_values, select_threshold
-from .gpd import GPDFit, GPDProfile, fit_gpd, likelihood_drop
+from .gpd import GPDFit, GPDProfile, fit_gpd, likelihood_drop, select_threshold
 
 #: Levels of the threshold that are looked at by default.
 QUANTILES = (0.9, 0.95, 0.975, 0.99, 0.995)
@@ -41,7 +40,7 @@ class StabilityPoint:
 
     Attributes:
         quantile: level of the threshold among the values.
-        fit: the generalised Pareto fit; without an estimate in the unbounded regime.
+        fit: the generalised Pareto fit.
         modified_scale: sigma* = sigma - xi u, in the units of the values; nan without an estimate.
         modified_scale_low: lower end of its profile-likelihood interval.
         modified_scale_high: upper end.
@@ -59,16 +58,7 @@ class StabilityPoint:
 
 @dataclass(frozen=True)
 class MeanExcess:
-    """Mean excess over one threshold.
-
-    Attributes:
-        threshold: u, in the units of the values.
-        exceedances: number of values strictly above it.
-        mean: e(u), in the units of the values.
-        low: lower end of the t-interval.
-        high: upper end.
-        confidence: level of the interval.
-    """
+    """Mean excess e(u) over one threshold u, with a t-interval; all in the units of the values."""
 
     threshold: float
     exceedances: int
@@ -87,8 +77,8 @@ def parameter_stability(
 ) -> list[StabilityPoint]:
     """Shape and modified scale over thresholds.
 
-    Every interval is a profile-likelihood one, so none needs an information matrix, which does
-    not exist for shapes at or below -1/2. Where there is no estimate at all, its fields are nan.
+    Every interval is a profile-likelihood one. An information matrix would not exist for shapes at
+    or below -1/2.
 
     Args:
         values: sample, shape ``(n,)``, any real dtype.
@@ -148,9 +138,7 @@ def mean_residual_life(
                 f"quantile {level} leaves {count} values above the threshold, at least 2 are "
                 "needed: lower it"
             )
-        mean = float(excesses.mean())
-        residuals = excesses - mean
-        error = math.sqrt(count / (count - 1) * float(residuals @ residuals)) / count
+        mean, error = float(excesses.mean()), float(excesses.std(ddof=1)) / math.sqrt(count)
         half = float(student.ppf(0.5 + confidence / 2, count - 1)) * error
         points.append(MeanExcess(u, count, mean, mean - half, mean + half, confidence))
     return points

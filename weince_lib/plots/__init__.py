@@ -1,7 +1,5 @@
 """One function per figure: data in, matplotlib Figure out; ``explorer`` gives one with sliders."""
 
-from .allocation import allocation, allocation_curves
-from .calibration import gate_calibration
 from .explorer import explorer
 from .geometry import (
     convergence,
@@ -12,9 +10,12 @@ from .geometry import (
     wrong_link,
 )
 from .link import (
+    allocation,
+    allocation_curves,
     coordinates,
     evidence_over_anchors,
     gain_over_epochs,
+    gate_calibration,
     hardness,
     likelihood_ratio_null,
     line_fits,

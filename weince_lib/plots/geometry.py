@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
@@ -17,6 +17,55 @@ from .style import DATA_COLOUR, DOMAIN_COLOURS, LOSS_COLOURS, PAGE_WIDTH, REFERE
 _LINES = ("-", "--", ":", "-.")
 
 
+@dataclass(frozen=True)
+class _Geometry:
+    """A row of the framework's figure: utility, its coordinate T, the link."""
+
+    ends: tuple[float, float]
+    density: Callable[[Array, float], Array]
+    utility: str
+    index: Callable[[float], float]
+    coordinate: str
+    scale: float
+    link: Callable[[Array], Array]
+    formula: str
+
+
+_GEOMETRIES = {
+    "Gumbel": _Geometry(
+        ends=(-0.4, 2.0),
+        density=lambda x, s: stats.gumbel_r(s, 0.2).pdf(x),
+        utility="x = s + ε",
+        index=lambda s: s,
+        coordinate="T = x",
+        scale=0.2,
+        link=lambda s: gumbel_link(s, 0.2),
+        formula="p ∝ exp(s/a)",
+    ),
+    "Fréchet": _Geometry(
+        ends=(0.01, 4.0),
+        density=lambda x, s: stats.invweibull(2.0, scale=s).pdf(x),
+        utility="x = s Z",
+        index=math.log,
+        coordinate="T = log x",
+        scale=0.5,
+        link=lambda s: frechet_link(s, 2.0),
+        formula="p ∝ $s^{α}$",
+    ),
+    "Weibull": _Geometry(
+        ends=(-0.4, 1.0),
+        density=lambda x, s: stats.weibull_min(2.0, scale=1 - s).pdf(1 - x),
+        utility="x = 1 − (1 − s) W",
+        index=lambda s: -math.log(1 - s),
+        coordinate="T = −log(1 − x)",
+        scale=0.5,
+        link=lambda s: weibull_link(s, 2.0),
+        formula="p ∝ $(1 − s)^{−β}$",
+    ),
+}
+
+
+@style()
 def winner_shares(scores: np.ndarray, shares: Mapping[float, np.ndarray], draws: int) -> Figure:
     """Shares of simulated winners beside the softmax, which is a line of slope 1 / tau.
 
@@ -25,30 +74,26 @@ def winner_shares(scores: np.ndarray, shares: Mapping[float, np.ndarray], draws:
         shares: temperature to the share each candidate won, shape ``(candidates,)``.
         draws: choices behind each share, for the error bars.
     """
-    with style():
-        figure, panels = plt.subplots(
-            1, len(shares), figsize=(PAGE_WIDTH, 2.4), sharey=True, squeeze=False
-        )
-        grid = np.linspace(scores.min(), scores.max(), 2)
-        for axes, (temperature, share) in zip(panels[0], shares.items(), strict=True):
-            total = np.exp(scores / temperature).sum()
-            axes.plot(
-                grid, np.exp(grid / temperature) / total, color=LOSS_COLOURS["infonce"], lw=1.2
-            )
-            error = 2 * np.sqrt(share * (1 - share) / draws)
-            axes.errorbar(scores, share, error, fmt="o", ms=3, color=DATA_COLOUR, capsize=2, lw=1)
-            axes.set(xlabel="score s", title=f"τ = {temperature:g}")
-        panels[0, 0].set(ylabel="probability of winning", yscale="log")
-        handles = [
-            plt.Line2D([], [], color=LOSS_COLOURS["infonce"], lw=1.2, label="softmax(s/τ)"),
-            plt.Line2D(
-                [], [], color=DATA_COLOUR, marker="o", ms=3, ls="", label="simulated, ± 2 se"
-            ),
-        ]
-        panels[0, -1].legend(handles=handles, loc="lower right")
+    figure, panels = plt.subplots(
+        1, len(shares), figsize=(PAGE_WIDTH, 2.4), sharey=True, squeeze=False
+    )
+    grid = np.linspace(scores.min(), scores.max(), 2)
+    for axes, (temperature, share) in zip(panels[0], shares.items(), strict=True):
+        total = np.exp(scores / temperature).sum()
+        axes.plot(grid, np.exp(grid / temperature) / total, color=LOSS_COLOURS["infonce"], lw=1.2)
+        error = 2 * np.sqrt(share * (1 - share) / draws)
+        axes.errorbar(scores, share, error, fmt="o", ms=3, color=DATA_COLOUR, capsize=2, lw=1)
+        axes.set(xlabel="score s", title=f"τ = {temperature:g}")
+    panels[0, 0].set(ylabel="probability of winning", yscale="log")
+    handles = [
+        plt.Line2D([], [], color=LOSS_COLOURS["infonce"], lw=1.2, label="softmax(s/τ)"),
+        plt.Line2D([], [], color=DATA_COLOUR, marker="o", ms=3, ls="", label="simulated, ± 2 se"),
+    ]
+    panels[0, -1].legend(handles=handles, loc="lower right")
     return figure
 
 
+@style()
 def score_recovery(
     sizes: np.ndarray,
     errors: Mapping[str, tuple[np.ndarray, np.ndarray]],
@@ -62,151 +107,108 @@ def score_recovery(
         theory: the same kinds to the error that the information predicts, shape ``(sizes,)``.
     """
     colours = (LOSS_COLOURS["infonce"], LOSS_COLOURS["weince"])
-    with style():
-        figure, axes = plt.subplots(figsize=(0.62 * PAGE_WIDTH, 2.7))
-        for (kind, (error, spread)), colour in zip(errors.items(), colours, strict=False):
-            axes.plot(sizes, theory[kind], color=colour, lw=1.2, label=f"{kind}: information")
-            axes.errorbar(
-                sizes, error, 2 * spread, fmt="o", ms=3.5, capsize=2, color=colour, label=kind
-            )
-        axes.set(
-            xscale="log",
-            yscale="log",
-            xlabel="observations",
-            ylabel="root mean square error of a score",
+    figure, axes = plt.subplots(figsize=(0.62 * PAGE_WIDTH, 2.7))
+    for (kind, (error, spread)), colour in zip(errors.items(), colours, strict=False):
+        axes.plot(sizes, theory[kind], color=colour, lw=1.2, label=f"{kind}: information")
+        axes.errorbar(
+            sizes, error, 2 * spread, fmt="o", ms=3.5, capsize=2, color=colour, label=kind
         )
-        axes.set_xticks(sizes, [f"{n:,}" for n in sizes])
-        axes.minorticks_off()
-        axes.set_yticks([0.02, 0.05, 0.1, 0.2, 0.5], ["0.02", "0.05", "0.1", "0.2", "0.5"])
-        low = min(values.min() for values in theory.values())
-        high = max(values.max() for values in theory.values())
-        axes.set_ylim(0.7 * low, 1.5 * high)
-        axes.legend(loc="lower left", fontsize=7)
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="observations",
+        ylabel="root mean square error of a score",
+    )
+    axes.set_xticks(sizes, [f"{n:,}" for n in sizes])
+    axes.minorticks_off()
+    axes.set_yticks([0.02, 0.05, 0.1, 0.2, 0.5], ["0.02", "0.05", "0.1", "0.2", "0.5"])
+    low = min(values.min() for values in theory.values())
+    high = max(values.max() for values in theory.values())
+    axes.set_ylim(0.7 * low, 1.5 * high)
+    axes.legend(loc="lower left", fontsize=7)
     return figure
 
 
+@style()
 def framework() -> Figure:
     """Figure 1 in our own way: utilities, the coordinate that makes them a shift, the link.
 
     The two candidates have scores 0.5 and 0.8.
     """
-    low, high = 0.5, 0.8
-    with style():
-        figure, panels = plt.subplots(3, 3, figsize=(PAGE_WIDTH, 5.2))
-        for row, name in zip(panels, DOMAIN_COLOURS, strict=True):
-            _utilities(row[0], name, low, high)
-            _in_coordinate(row[1], name, low, high)
-            _link(row[2], name)
-        for axes, title in zip(
-            panels[0],
-            ("1 · utility given the score", "2 · in its coordinate: a shift", "3 · top-1 link"),
-            strict=True,
-        ):
-            axes.set_title(title)
-        for axes in panels[:, :2].ravel():
-            axes.set_yticks([])
-        for axes, name in zip(panels[:, 0], DOMAIN_COLOURS, strict=True):
-            axes.set_ylabel(f"{name}\ndensity")
+    scores, shades = (0.5, 0.8), (0.45, 1.0)
+    s = np.linspace(0.05, 0.97, 300)
+    pair = np.stack([s, np.full_like(s, 0.5)], axis=1)
+    figure, panels = plt.subplots(3, 3, figsize=(PAGE_WIDTH, 5.2))
+    for row, (name, geometry) in zip(panels, _GEOMETRIES.items(), strict=True):
+        utility, shift, link = row
+        colour, scale = DOMAIN_COLOURS[name], geometry.scale
+        x = np.linspace(*geometry.ends, 400)
+        for score, alpha in zip(scores, shades, strict=True):
+            density = geometry.density(x, score)
+            utility.plot(x, density, color=colour, alpha=alpha, label=f"s = {score:g}")
+        if name == "Weibull":
+            utility.axvline(1.0, color=REFERENCE_COLOUR, lw=0.8, ls=":")
+            utility.set_xlim(-0.4, 1.1)
+        utility.set(xlabel=geometry.utility, ylabel=f"{name}\ndensity")
+        utility.legend(loc="upper left" if name == "Weibull" else "upper right", fontsize=7)
+
+        low, high = (geometry.index(score) for score in scores)
+        t = np.linspace(low - 3 * scale, high + 5 * scale, 400)
+        for peak, alpha in zip((low, high), shades, strict=True):
+            shift.plot(t, stats.gumbel_r(peak, scale).pdf(t), color=colour, alpha=alpha)
+        top = stats.gumbel_r(0, scale).pdf(0)
+        arrow = {"arrowstyle": "->", "color": DATA_COLOUR, "lw": 1}
+        shift.annotate("", (high, 1.12 * top), xytext=(low, 1.12 * top), arrowprops=arrow)
+        look = {"va": "center", "fontsize": 7.5, "color": DATA_COLOUR}
+        shift.text(high + 0.4 * scale, 1.12 * top, f"η + {high - low:.2f}", **look)
+        shift.set(xlabel=geometry.coordinate, ylim=(0, 1.3 * top))
+
+        log_p = geometry.link(pair)
+        link.plot(s, log_p[:, 0] - log_p[:, 1], color=colour)
+        link.axhline(0, color=REFERENCE_COLOUR, lw=0.8)
+        look = {"transform": link.transAxes, "va": "top", "color": DATA_COLOUR}
+        link.text(0.05, 0.9, geometry.formula, **look)
+        link.set(xlabel="score s, rival at 0.5", ylabel="log-odds", xlim=(0, 1), ylim=(-5, 6))
+    titles = "1 · utility given the score", "2 · in its coordinate: a shift", "3 · top-1 link"
+    for axes, title in zip(panels[0], titles, strict=True):
+        axes.set_title(title)
+    for axes in panels[:, :2].ravel():
+        axes.set_yticks([])
     return figure
 
 
-def _utilities(axes: Axes, name: str, low: float, high: float) -> None:
-    colour = DOMAIN_COLOURS[name]
-    for score, alpha in ((low, 0.45), (high, 1.0)):
-        if name == "Gumbel":
-            x = np.linspace(-0.4, 2.0, 400)
-            density = stats.gumbel_r(score, 0.2).pdf(x)
-        elif name == "Fréchet":
-            x = np.linspace(0.01, 4.0, 400)
-            density = stats.invweibull(2.0, scale=score).pdf(x)
-        else:
-            x = np.linspace(-0.4, 1.0, 400)
-            density = stats.weibull_min(2.0, scale=1 - score).pdf(1 - x)
-        axes.plot(x, density, color=colour, alpha=alpha, label=f"s = {score:g}")
-    if name == "Weibull":
-        axes.axvline(1.0, color=REFERENCE_COLOUR, lw=0.8, ls=":")
-        axes.set_xlim(-0.4, 1.1)
-    axes.set(xlabel={"Gumbel": "x = s + ε", "Fréchet": "x = s Z"}.get(name, "x = 1 − (1 − s) W"))
-    axes.legend(loc="upper left" if name == "Weibull" else "upper right", fontsize=7)
-
-
-def _in_coordinate(axes: Axes, name: str, low: float, high: float) -> None:
-    scale = 0.2 if name == "Gumbel" else 0.5
-    index: Callable[[float], float] = {
-        "Gumbel": lambda s: s,
-        "Fréchet": math.log,
-        "Weibull": lambda s: -math.log(1 - s),
-    }[name]
-    peaks = [index(low), index(high)]
-    shift = peaks[1] - peaks[0]
-    t = np.linspace(peaks[0] - 3 * scale, peaks[1] + 5 * scale, 400)
-    for peak, alpha in zip(peaks, (0.45, 1.0), strict=True):
-        density = stats.gumbel_r(peak, scale).pdf(t)
-        axes.plot(t, density, color=DOMAIN_COLOURS[name], alpha=alpha)
-    height = 1.12 * stats.gumbel_r(0, scale).pdf(0)
-    axes.annotate(
-        "",
-        (peaks[1], height),
-        xytext=(peaks[0], height),
-        arrowprops={"arrowstyle": "->", "color": DATA_COLOUR, "lw": 1},
-    )
-    axes.text(
-        peaks[1] + 0.4 * scale, height, f"η + {shift:.2f}", va="center", fontsize=7.5,
-        color=DATA_COLOUR,
-    )  # fmt: skip
-    axes.set_ylim(0, 1.3 * stats.gumbel_r(0, scale).pdf(0))
-    label = {"Gumbel": "T = x", "Fréchet": "T = log x", "Weibull": "T = −log(1 − x)"}
-    axes.set(xlabel=label[name])
-
-
-def _link(axes: Axes, name: str) -> None:
-    s = np.linspace(0.05, 0.97, 300)
-    rival = np.full_like(s, 0.5)
-    pair = np.stack([s, rival], axis=1)
-    link = {
-        "Gumbel": (lambda x: gumbel_link(x, 0.2), "p ∝ exp(s/a)"),
-        "Fréchet": (lambda x: frechet_link(x, 2.0), "p ∝ $s^{α}$"),
-        "Weibull": (lambda x: weibull_link(x, 2.0), "p ∝ $(1 − s)^{−β}$"),
-    }
-    function, formula = link[name]
-    log_p = function(pair)
-    axes.plot(s, log_p[:, 0] - log_p[:, 1], color=DOMAIN_COLOURS[name])
-    axes.axhline(0, color=REFERENCE_COLOUR, lw=0.8)
-    axes.text(0.05, 0.9, formula, transform=axes.transAxes, va="top", color=DATA_COLOUR)
-    axes.set(xlabel="score s, rival at 0.5", ylabel="log-odds", xlim=(0, 1), ylim=(-5, 6))
-
-
+@style()
 def spread_near_cap(shortfalls: Array) -> Figure:
     """Figure 2 in our own way: the same candidates in two coordinates.
 
     Args:
         shortfalls: 1 - s of each candidate, shape ``(candidates,)``.
     """
-    with style():
-        figure, axes = plt.subplots(figsize=(PAGE_WIDTH, 1.9))
-        lowest, highest = (-np.log(q) for q in (1.0, shortfalls.min() / 3))
-        place = (-np.log(shortfalls) - lowest) / (highest - lowest)
-        for x, y in zip(1 - shortfalls, place, strict=True):
-            axes.plot([x, y], [1, 0], color=REFERENCE_COLOUR, lw=0.7)
-        axes.plot(
-            1 - shortfalls, np.ones_like(place), "o", ms=5, color=LOSS_COLOURS["infonce"],
-            clip_on=False,
-        )  # fmt: skip
-        axes.plot(place, np.zeros_like(place), "o", ms=5, color=LOSS_COLOURS["weibit"])
-        ticks = np.array([q for q in (1.0, 0.1, 0.01, 1e-3, 1e-4) if q >= shortfalls.min() / 3])
-        axes.set_xticks(
-            (-np.log(ticks) - lowest) / (highest - lowest), [f"{abs(np.log(q)):.1f}" for q in ticks]
-        )
-        axes.set(xlabel="shortfall coordinate −log(1 − s)", ylim=(-0.12, 1.12), xlim=(-0.02, 1.03))
-        axes.set_yticks([])
-        axes.spines["left"].set_visible(False)
-        axes.grid(visible=False)
-        upper = axes.secondary_xaxis("top")
-        upper.set_xlabel("cosine s")
-        upper.set_xticks([0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH, 1.9))
+    lowest, highest = (-np.log(q) for q in (1.0, shortfalls.min() / 3))
+    place = (-np.log(shortfalls) - lowest) / (highest - lowest)
+    for x, y in zip(1 - shortfalls, place, strict=True):
+        axes.plot([x, y], [1, 0], color=REFERENCE_COLOUR, lw=0.7)
+    axes.plot(
+        1 - shortfalls, np.ones_like(place), "o", ms=5, color=LOSS_COLOURS["infonce"],
+        clip_on=False,
+    )  # fmt: skip
+    axes.plot(place, np.zeros_like(place), "o", ms=5, color=LOSS_COLOURS["weibit"])
+    ticks = np.array([q for q in (1.0, 0.1, 0.01, 1e-3, 1e-4) if q >= shortfalls.min() / 3])
+    axes.set_xticks(
+        (-np.log(ticks) - lowest) / (highest - lowest), [f"{abs(np.log(q)):.1f}" for q in ticks]
+    )
+    axes.set(xlabel="shortfall coordinate −log(1 − s)", ylim=(-0.12, 1.12), xlim=(-0.02, 1.03))
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    axes.grid(visible=False)
+    upper = axes.secondary_xaxis("top")
+    upper.set_xlabel("cosine s")
+    upper.set_xticks([0, 0.2, 0.4, 0.6, 0.8, 1.0])
     return figure
 
 
+@style()
 def convergence(
     sizes: Sequence[int], distances: Mapping[str, Mapping[str, Array]], ylabel: str
 ) -> Figure:
@@ -218,28 +220,28 @@ def convergence(
             rounding.
         ylabel: what the distance is.
     """
-    with style():
-        figure, panels = plt.subplots(1, len(distances), figsize=(PAGE_WIDTH, 2.9), sharey=True)
-        for axes, (domain, laws) in zip(panels, distances.items(), strict=True):
-            for (law, values), line in zip(laws.items(), _LINES, strict=False):
-                exact = np.max(values) < 1e-12
-                axes.plot(
-                    sizes,
-                    np.maximum(values, 1e-13) if not exact else np.full(len(sizes), 1e-13),
-                    ls="-" if exact else line,
-                    marker="s" if exact else "o",
-                    ms=3,
-                    color=REFERENCE_COLOUR if exact else DOMAIN_COLOURS[domain],
-                    label=f"{law}: exact" if exact else law,
-                )
-            axes.set(xscale="log", yscale="log", title=domain, xlabel="candidates")
-            axes.set_xticks([10, 1e3, 1e5], ["10", "10³", "10⁵"])
-            axes.set_ylim(2e-14, 1.0)
-            axes.legend(loc="center left", fontsize=7, bbox_to_anchor=(0.0, 0.36))
-        panels[0].set(ylabel=ylabel)
+    figure, panels = plt.subplots(1, len(distances), figsize=(PAGE_WIDTH, 2.9), sharey=True)
+    for axes, (domain, laws) in zip(panels, distances.items(), strict=True):
+        for (law, values), line in zip(laws.items(), _LINES, strict=False):
+            exact = np.max(values) < 1e-12
+            axes.plot(
+                sizes,
+                np.maximum(values, 1e-13) if not exact else np.full(len(sizes), 1e-13),
+                ls="-" if exact else line,
+                marker="s" if exact else "o",
+                ms=3,
+                color=REFERENCE_COLOUR if exact else DOMAIN_COLOURS[domain],
+                label=f"{law}: exact" if exact else law,
+            )
+        axes.set(xscale="log", yscale="log", title=domain, xlabel="candidates")
+        axes.set_xticks([10, 1e3, 1e5], ["10", "10³", "10⁵"])
+        axes.set_ylim(2e-14, 1.0)
+        axes.legend(loc="center left", fontsize=7, bbox_to_anchor=(0.0, 0.36))
+    panels[0].set(ylabel=ylabel)
     return figure
 
 
+@style()
 def wrong_link(
     temperatures: Array,
     distances: Mapping[int, Array],
@@ -258,29 +260,28 @@ def wrong_link(
             temperature, for the same candidates.
     """
     colours = ("#56B4E9", "#009E73", "#D55E00", "#CC79A7")
-    with style():
-        figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 2.8))
-        for n, colour in zip(distances, colours, strict=False):
-            left.plot(temperatures, distances[n], color=colour, label=f"{n:,} candidates")
-            left.plot(*best[n], "o", color=colour, ms=5)
-            right.plot(shortfalls[n], log_ratios[n], color=colour, marker=".", ms=2, lw=1)
-            top = int(np.argmin(shortfalls[n]))
-            right.plot(shortfalls[n][top], log_ratios[n][top], "o", color=colour, ms=5)
-        left.set(
-            xscale="log",
-            xlabel="temperature τ",
-            ylabel="total variation from the truth",
-            ylim=(0, None),
-            title="No temperature reaches 0",
-        )
-        left.legend(loc="upper left", fontsize=7)
-        right.axhline(0, color=REFERENCE_COLOUR, lw=0.8)
-        right.set(
-            xscale="log",
-            xlabel="shortfall 1 − s (closer to the cap →)",
-            ylabel="log p(softmax) − log p(true)",
-            title="The softmax's error at its best",
-            ylim=(-6.0, 3.0),
-        )
-        right.invert_xaxis()
+    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 2.8))
+    for n, colour in zip(distances, colours, strict=False):
+        left.plot(temperatures, distances[n], color=colour, label=f"{n:,} candidates")
+        left.plot(*best[n], "o", color=colour, ms=5)
+        right.plot(shortfalls[n], log_ratios[n], color=colour, marker=".", ms=2, lw=1)
+        top = int(np.argmin(shortfalls[n]))
+        right.plot(shortfalls[n][top], log_ratios[n][top], "o", color=colour, ms=5)
+    left.set(
+        xscale="log",
+        xlabel="temperature τ",
+        ylabel="total variation from the truth",
+        ylim=(0, None),
+        title="No temperature reaches 0",
+    )
+    left.legend(loc="upper left", fontsize=7)
+    right.axhline(0, color=REFERENCE_COLOUR, lw=0.8)
+    right.set(
+        xscale="log",
+        xlabel="shortfall 1 − s (closer to the cap →)",
+        ylabel="log p(softmax) − log p(true)",
+        title="The softmax's error at its best",
+        ylim=(-6.0, 3.0),
+    )
+    right.invert_xaxis()
     return figure

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import norm
 
-from .style import DATA_COLOUR, LOSS_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, style
+from .style import DATA_COLOUR, LOSS_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, note, style
 
 _SOFTMAX, _ENDPOINT = LOSS_COLOURS["infonce"], LOSS_COLOURS["weibit"]
 _COLOURS = {"softmax": _SOFTMAX, "endpoint link": _ENDPOINT}
@@ -35,6 +35,7 @@ class Simulated:
     curve: tuple[np.ndarray, np.ndarray] | None = field(default=None)
 
 
+@style()
 def pseudo_true_link(
     scores: np.ndarray,
     probabilities: Mapping[str, np.ndarray],
@@ -53,40 +54,33 @@ def pseudo_true_link(
         squared_error: of the top candidate's log-odds at each.
         fitted: the pseudo-true temperature.
     """
-    with style():
-        figure, (bars, left, right) = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.5))
-        place = np.arange(len(scores))
-        for shift, name, colour in (
-            (-0.2, "truth", _ENDPOINT),
-            (0.2, "softmax", _SOFTMAX),
-        ):
-            label = {"truth": "truth (endpoint)", "softmax": "closest softmax"}[name]
-            bars.bar(place + shift, probabilities[name], 0.38, color=colour, label=label)
-        bars.set_xticks(place, [f"{s:g}" for s in scores])
-        bars.set(xlabel="score of the candidate", ylabel="probability to win", ylim=(0, 0.72))
-        bars.legend(loc="upper left")
-        for axes, values, ylabel in (
-            (left, divergence, "divergence KL(p* ‖ p) (nats)"),
-            (right, squared_error, "squared error of log-odds"),
-        ):
-            axes.plot(temperature, values, color=_SOFTMAX)
-            axes.axvline(fitted, color=DATA_COLOUR, ls="--", lw=1)
-            axes.set(xscale="log", xlabel="softmax temperature τ", ylabel=ylabel)
-            axes.set_xticks([0.2, 0.4, 0.8], ["0.2", "0.4", "0.8"])
-            axes.minorticks_off()
-        left.set(ylim=(0, None))
-        left.annotate(
-            f"best: τ = {fitted:.2f}",
-            (fitted, left.get_ylim()[1]),
-            xytext=(4, -10),
-            textcoords="offset points",
-            fontsize=8,
-            color=DATA_COLOUR,
-        )
-        right.set(yscale="log", ylim=(1e-4, None))
+    figure, (bars, left, right) = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.5))
+    place = np.arange(len(scores))
+    for shift, name, colour in (
+        (-0.2, "truth", _ENDPOINT),
+        (0.2, "softmax", _SOFTMAX),
+    ):
+        label = {"truth": "truth (endpoint)", "softmax": "closest softmax"}[name]
+        bars.bar(place + shift, probabilities[name], 0.38, color=colour, label=label)
+    bars.set_xticks(place, [f"{s:g}" for s in scores])
+    bars.set(xlabel="score of the candidate", ylabel="probability to win", ylim=(0, 0.72))
+    bars.legend(loc="upper left")
+    for axes, values, ylabel in (
+        (left, divergence, "divergence KL(p* ‖ p) (nats)"),
+        (right, squared_error, "squared error of log-odds"),
+    ):
+        axes.plot(temperature, values, color=_SOFTMAX)
+        axes.axvline(fitted, color=DATA_COLOUR, ls="--", lw=1)
+        axes.set(xscale="log", xlabel="softmax temperature τ", ylabel=ylabel)
+        axes.set_xticks([0.2, 0.4, 0.8], ["0.2", "0.4", "0.8"])
+        axes.minorticks_off()
+    left.set(ylim=(0, None))
+    note(left, f"best: τ = {fitted:.2f}", (fitted, left.get_ylim()[1]), (4, -10))
+    right.set(yscale="log", ylim=(1e-4, None))
     return figure
 
 
+@style()
 def noise_floor(
     curves: Mapping[str, Simulated], floor: float, ylabel: str, crossing: float | None = None
 ) -> Figure:
@@ -98,37 +92,21 @@ def noise_floor(
         ylabel: what the error is of.
         crossing: number of winners with which the right link's error equals the floor.
     """
-    with style():
-        figure, axes = plt.subplots(figsize=(PAGE_WIDTH, 3.1))
-        for name, data in curves.items():
-            _simulated(axes, data, name, _COLOURS[name])
-        axes.axhline(floor, color=REFERENCE_COLOUR, ls="--", lw=1)
-        axes.annotate(
-            f"floor {floor:.4f}",
-            (axes.get_xlim()[1], floor),
-            xytext=(-4, -11),
-            textcoords="offset points",
-            ha="right",
-            fontsize=8,
-            color=DATA_COLOUR,
-        )
-        if crossing is not None:
-            axes.plot([crossing], [floor], "o", mfc="none", color=DATA_COLOUR, ms=8)
-            axes.annotate(
-                f"{crossing:.0f} winners",
-                (crossing, floor),
-                xytext=(-6, -14),
-                textcoords="offset points",
-                ha="right",
-                fontsize=8,
-                color=DATA_COLOUR,
-            )
-        axes.set(xscale="log", yscale="log", xlabel="number of winners n", ylabel=ylabel)
-        _size_ticks(axes, curves)
-        axes.legend(loc="lower left")
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH, 3.1))
+    for name, data in curves.items():
+        _simulated(axes, data, name, _COLOURS[name])
+    axes.axhline(floor, color=REFERENCE_COLOUR, ls="--", lw=1)
+    note(axes, f"floor {floor:.4f}", (axes.get_xlim()[1], floor), (-4, -11), ha="right")
+    if crossing is not None:
+        axes.plot([crossing], [floor], "o", mfc="none", color=DATA_COLOUR, ms=8)
+        note(axes, f"{crossing:.0f} winners", (crossing, floor), (-6, -14), ha="right")
+    axes.set(xscale="log", yscale="log", xlabel="number of winners n", ylabel=ylabel)
+    _size_ticks(axes, curves)
+    axes.legend(loc="lower left")
     return figure
 
 
+@style()
 def sampling_law(
     standardised: Mapping[int, np.ndarray],
     ratio: float,
@@ -142,32 +120,30 @@ def sampling_law(
         distance: ``(n, largest difference of distribution functions)``, exact.
     """
     grid = np.linspace(-4, 4, 300)
-    with style():
-        figure, panels = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.6))
-        for axes, (size, values) in zip(panels, standardised.items(), strict=False):
-            heights, edges = np.histogram(values, bins=33, range=(-4, 4), density=True)
-            axes.stairs(heights, edges, fill=True, color=_SOFTMAX, alpha=0.35, label="estimates")
-            axes.plot(grid, norm.pdf(grid), color=DATA_COLOUR, label="sandwich")
-            axes.plot(grid, norm.pdf(grid, scale=ratio), color=_NAIVE, ls="--", label="naive")
-            axes.set(xlabel="standardised estimate", title=f"n = {size:,}", ylim=(0, 0.55))
-        panels[0].set(ylabel="density")
-        panels[0].legend(loc="upper left", handlelength=1.2, fontsize=7)
-        n, gap = distance
-        panels[2].plot(n, gap, "o-", ms=3, color=_SOFTMAX, label="exact")
-        panels[2].plot(
-            n, gap[-1] * np.sqrt(n[-1] / n), color=REFERENCE_COLOUR, ls=":", label="1/√n"
-        )
-        panels[2].set(
-            xscale="log",
-            yscale="log",
-            xlabel="number of winners n",
-            ylabel="largest difference",
-            title="Distance from the normal",
-        )
-        panels[2].legend(loc="lower left")
+    figure, panels = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.6))
+    for axes, (size, values) in zip(panels, standardised.items(), strict=False):
+        heights, edges = np.histogram(values, bins=33, range=(-4, 4), density=True)
+        axes.stairs(heights, edges, fill=True, color=_SOFTMAX, alpha=0.35, label="estimates")
+        axes.plot(grid, norm.pdf(grid), color=DATA_COLOUR, label="sandwich")
+        axes.plot(grid, norm.pdf(grid, scale=ratio), color=_NAIVE, ls="--", label="naive")
+        axes.set(xlabel="standardised estimate", title=f"n = {size:,}", ylim=(0, 0.55))
+    panels[0].set(ylabel="density")
+    panels[0].legend(loc="upper left", handlelength=1.2, fontsize=7)
+    n, gap = distance
+    panels[2].plot(n, gap, "o-", ms=3, color=_SOFTMAX, label="exact")
+    panels[2].plot(n, gap[-1] * np.sqrt(n[-1] / n), color=REFERENCE_COLOUR, ls=":", label="1/√n")
+    panels[2].set(
+        xscale="log",
+        yscale="log",
+        xlabel="number of winners n",
+        ylabel="largest difference",
+        title="Distance from the normal",
+    )
+    panels[2].legend(loc="lower left")
     return figure
 
 
+@style()
 def interval_coverage(
     at_pseudo_true: Mapping[str, Simulated],
     at_truth: Mapping[str, Simulated],
@@ -181,24 +157,23 @@ def interval_coverage(
         limits: for the left panel, each covariance's limit as n grows.
     """
     colours = {"sandwich": DATA_COLOUR, "naive": _NAIVE}
-    with style():
-        figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 2.7))
-        for axes, curves in ((left, at_pseudo_true), (right, at_truth)):
-            for name, data in curves.items():
-                _simulated(axes, data, name, colours[name])
-            axes.set(xscale="log", xlabel="number of winners n")
-            _size_ticks(axes, curves)
-        for name, limit in limits:
-            left.axhline(limit, color=colours[name], lw=1, ls="--")
-        ends = [c.value - 2.2 * c.error for c in at_pseudo_true.values()]
-        tops = [c.value + 2.2 * c.error for c in at_pseudo_true.values()]
-        left.set(
-            ylabel="share of 95 % intervals",
-            title="… that hold the pseudo-true value",
-            ylim=(min(0.9, np.min(ends)), max(0.97, np.max(tops))),
-        )
-        right.set(title="… that hold the true value", ylim=(-0.03, 1.03))
-        right.legend(loc="upper right")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 2.7))
+    for axes, curves in ((left, at_pseudo_true), (right, at_truth)):
+        for name, data in curves.items():
+            _simulated(axes, data, name, colours[name])
+        axes.set(xscale="log", xlabel="number of winners n")
+        _size_ticks(axes, curves)
+    for name, limit in limits:
+        left.axhline(limit, color=colours[name], lw=1, ls="--")
+    ends = [c.value - 2.2 * c.error for c in at_pseudo_true.values()]
+    tops = [c.value + 2.2 * c.error for c in at_pseudo_true.values()]
+    left.set(
+        ylabel="share of 95 % intervals",
+        title="… that hold the pseudo-true value",
+        ylim=(min(0.9, np.min(ends)), max(0.97, np.max(tops))),
+    )
+    right.set(title="… that hold the true value", ylim=(-0.03, 1.03))
+    right.legend(loc="upper right")
     return figure
 
 

@@ -15,7 +15,16 @@ from matplotlib.patches import Patch
 from torch import Tensor
 
 from ..evaluation import Interval, paired_difference, t_interval
-from .style import DATA_COLOUR, LOSS_COLOURS, LOSS_NAMES, PAGE_WIDTH, REFERENCE_COLOUR, style
+from .style import (
+    DATA_COLOUR,
+    LOSS_COLOURS,
+    LOSS_NAMES,
+    PAGE_WIDTH,
+    REFERENCE_COLOUR,
+    legend_below,
+    note,
+    style,
+)
 
 if TYPE_CHECKING:  # pandas takes a second to load, and only the types need it
     import pandas as pd
@@ -29,6 +38,7 @@ _LOOKS = (("#332288", "o"), ("#117733", "D"), ("#882255", "s"), ("#999933", "^")
 _APART = 0.22
 
 
+@style()
 def training_history(history: Sequence[dict[str, float]], loss: str) -> Figure:
     """Loss per epoch, and for WEINCE the mean blend weight and the median tail index.
 
@@ -40,17 +50,17 @@ def training_history(history: Sequence[dict[str, float]], loss: str) -> Figure:
     if "lam" in history[0]:
         panels += [("lam", "mean λ over anchors"), ("beta", "median β̂ over anchors")]
     epochs = range(1, len(history) + 1)
-    with style():
-        figure, axes = plt.subplots(
-            1, len(panels), figsize=(PAGE_WIDTH * len(panels) / 3, 2.2), squeeze=False
-        )
-        for panel, (name, label) in zip(axes[0], panels, strict=True):
-            panel.plot(epochs, [row[name] for row in history], color=LOSS_COLOURS[loss])
-            panel.set(xlabel="epoch", ylabel=label)
-        figure.suptitle(LOSS_NAMES[loss], fontsize=9)
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(PAGE_WIDTH * len(panels) / 3, 2.2), squeeze=False
+    )
+    for panel, (name, label) in zip(axes[0], panels, strict=True):
+        panel.plot(epochs, [row[name] for row in history], color=LOSS_COLOURS[loss])
+        panel.set(xlabel="epoch", ylabel=label)
+    figure.suptitle(LOSS_NAMES[loss], fontsize=9)
     return figure
 
 
+@style()
 def view_pairs(images: Tensor, views: tuple[Tensor, Tensor]) -> Figure:
     """Images above their two augmented views.
 
@@ -59,21 +69,19 @@ def view_pairs(images: Tensor, views: tuple[Tensor, Tensor]) -> Figure:
         views: two float batches in [0, 1] of the same shape.
     """
     rows = (("image", images.float() / 255), ("view 1", views[0]), ("view 2", views[1]))
-    with style():
-        figure, axes = plt.subplots(
-            3, len(images), figsize=(PAGE_WIDTH, PAGE_WIDTH * 3 / len(images)), squeeze=False
-        )
-        for panels, (name, batch) in zip(axes, rows, strict=True):
-            for panel, image in zip(panels, batch, strict=True):
-                panel.imshow(
-                    image.permute(1, 2, 0).squeeze(-1).numpy(), cmap="gray", vmin=0, vmax=1
-                )
-                panel.set(xticks=[], yticks=[])
-                panel.grid(visible=False)
-            panels[0].set_ylabel(name)
+    figure, axes = plt.subplots(
+        3, len(images), figsize=(PAGE_WIDTH, PAGE_WIDTH * 3 / len(images)), squeeze=False
+    )
+    for panels, (name, batch) in zip(axes, rows, strict=True):
+        for panel, image in zip(panels, batch, strict=True):
+            panel.imshow(image.permute(1, 2, 0).squeeze(-1).numpy(), cmap="gray", vmin=0, vmax=1)
+            panel.set(xticks=[], yticks=[])
+            panel.grid(visible=False)
+        panels[0].set_ylabel(name)
     return figure
 
 
+@style()
 def contrast_forest(
     found: pd.DataFrame,
     measures: Mapping[str, str],
@@ -103,49 +111,49 @@ def contrast_forest(
         raise ValueError(f"at most {len(_LOOKS)} data sets fit into a figure, got {len(data)}")
     columns = min(2, len(titles))
     rows = -(-len(titles) // columns)
-    with style():
-        height = 0.7 + rows * (0.5 + len(contrasts) * (0.16 + 0.13 * len(data)))
-        figure, grid = plt.subplots(
-            rows, columns, sharey=True, squeeze=False, figsize=(PAGE_WIDTH, height)
-        )
-        for axes in grid.flat[len(titles) :]:
-            axes.axis("off")
-        for axes, (metric, title) in zip(grid.flat, titles.items(), strict=False):
-            axes.axvspan(-margin, margin, color=REFERENCE_COLOUR, alpha=0.22, linewidth=0)
-            axes.axvline(0.0, color=REFERENCE_COLOUR, linewidth=1.0)
-            for row in found[found["metric"] == metric].to_dict("records"):
-                which = data.index(row["data"])
-                place = contrasts.index(row["contrast"]) + _APART * (which - (len(data) - 1) / 2)
-                colour, marker = _LOOKS[which]
-                axes.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=1.5)
-                apart = row["low"] > 0 or row["high"] < 0
-                face = colour if apart else "white"
-                axes.plot(
-                    row["difference"],
-                    place,
-                    marker,
-                    color=colour,
-                    markerfacecolor=face,
-                    markersize=4.5,
-                )
-            for edge in range(len(contrasts) - 1):
-                axes.axhline(edge + 0.5, color=REFERENCE_COLOUR, linewidth=0.4)
-            axes.set_yticks(range(len(contrasts)), contrasts)
-            axes.set_ylim(len(contrasts) - 0.5, -0.5)
-            axes.tick_params(axis="y", length=0)
-            axes.set_title(title)
-            axes.grid(visible=False, axis="y")
-        for axes in grid[-1]:
-            axes.set_xlabel("difference, points")
-        handles = [
-            Line2D([], [], color=colour, marker=marker, markersize=4.5, label=name)
-            for name, (colour, marker) in zip(data, _LOOKS, strict=False)
-        ]
-        band = Patch(color=REFERENCE_COLOUR, alpha=0.22, label=f"within ±{margin:g}")
-        figure.legend(handles=[*handles, band], loc="outside lower center", ncols=len(handles) + 1)
+    height = 0.7 + rows * (0.5 + len(contrasts) * (0.16 + 0.13 * len(data)))
+    figure, grid = plt.subplots(
+        rows, columns, sharey=True, squeeze=False, figsize=(PAGE_WIDTH, height)
+    )
+    for axes in grid.flat[len(titles) :]:
+        axes.axis("off")
+    for axes, (metric, title) in zip(grid.flat, titles.items(), strict=False):
+        axes.axvspan(-margin, margin, color=REFERENCE_COLOUR, alpha=0.22, linewidth=0)
+        axes.axvline(0.0, color=REFERENCE_COLOUR, linewidth=1.0)
+        for row in found[found["metric"] == metric].to_dict("records"):
+            which = data.index(row["data"])
+            place = contrasts.index(row["contrast"]) + _APART * (which - (len(data) - 1) / 2)
+            colour, marker = _LOOKS[which]
+            axes.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=1.5)
+            apart = row["low"] > 0 or row["high"] < 0
+            face = colour if apart else "white"
+            axes.plot(
+                row["difference"],
+                place,
+                marker,
+                color=colour,
+                markerfacecolor=face,
+                markersize=4.5,
+            )
+        for edge in range(len(contrasts) - 1):
+            axes.axhline(edge + 0.5, color=REFERENCE_COLOUR, linewidth=0.4)
+        axes.set_yticks(range(len(contrasts)), contrasts)
+        axes.set_ylim(len(contrasts) - 0.5, -0.5)
+        axes.tick_params(axis="y", length=0)
+        axes.set_title(title)
+        axes.grid(visible=False, axis="y")
+    for axes in grid[-1]:
+        axes.set_xlabel("difference, points")
+    handles = [
+        Line2D([], [], color=colour, marker=marker, markersize=4.5, label=name)
+        for name, (colour, marker) in zip(data, _LOOKS, strict=False)
+    ]
+    band = Patch(color=REFERENCE_COLOUR, alpha=0.22, label=f"within ±{margin:g}")
+    figure.legend(handles=[*handles, band], loc="outside lower center", ncols=len(handles) + 1)
     return figure
 
 
+@style()
 def simcse_sts(
     best: BySeed,
     last: BySeed,
@@ -176,55 +184,54 @@ def simcse_sts(
     if best and baseline not in best:
         raise KeyError(f"no scores of {baseline!r}, which differences are taken from")
     methods, others = list(best), [m for m in best if m != baseline]
-    with style():
-        figure = plt.figure(figsize=(PAGE_WIDTH, 5.2))
-        grid = figure.add_gridspec(2, 2, width_ratios=(3.2, 1.3), height_ratios=(1.25, 1))
-        levels = figure.add_subplot(grid[0, 0])
-        _levels(levels, best, methods)
-        levels.set(ylabel="Spearman × 100", title="Ours, one line a seed")
-        if math.isfinite(start):
-            levels.axhline(start, color=DATA_COLOUR, lw=1, ls="-.")
-            levels.annotate("before training", (0.99, start), xytext=(0, 3), fontsize=7, ha="right",
-                            xycoords=("axes fraction", "data"), textcoords="offset points",
-                            color=DATA_COLOUR)  # fmt: skip
-        _method_ticks(levels, methods, names)
-        _reported(figure.add_subplot(grid[0, 1]), reported, simcse)
-        gains = figure.add_subplot(grid[1, 0])
-        _gains(gains, best, last, others, baseline)
-        gains.axhline(gain, color=REFERENCE_COLOUR, ls="--", lw=1)
-        gains.set(ylabel=f"minus {names[baseline].splitlines()[0]}\n(points, within seeds)")
-        _method_ticks(gains, others, names)
-        key = figure.add_subplot(grid[1, 1])
-        key.axis("off")
-        handles = [
-            Line2D([], [], color=DATA_COLOUR, marker="o", ms=4, label="best on dev"),
-            Line2D([], [], color=DATA_COLOUR, marker="o", ms=4, mfc="w", label="last checkpoint"),
-            Line2D([], [], color=REFERENCE_COLOUR, ls="--", lw=1, label=f"paper, +{gain:.2f}"),
-        ]
-        key.legend(handles=handles, loc="center left", title="mean, 95 % interval", fontsize=7.5)
+    figure = plt.figure(figsize=(PAGE_WIDTH, 5.2))
+    grid = figure.add_gridspec(2, 2, width_ratios=(3.2, 1.3), height_ratios=(1.25, 1))
+    levels = figure.add_subplot(grid[0, 0])
+    _levels(levels, best, methods)
+    levels.set(ylabel="Spearman × 100", title="Ours, one line a seed")
+    if math.isfinite(start):
+        levels.axhline(start, color=DATA_COLOUR, lw=1, ls="-.")
+        look = {"xycoords": ("axes fraction", "data"), "ha": "right", "fontsize": 7}
+        note(levels, "before training", (0.99, start), (0, 3), **look)
+    _method_ticks(levels, methods, names)
+    _reported(figure.add_subplot(grid[0, 1]), reported, simcse)
+    gains = figure.add_subplot(grid[1, 0])
+    _gains(gains, best, last, others, baseline)
+    gains.axhline(gain, color=REFERENCE_COLOUR, ls="--", lw=1)
+    gains.set(ylabel=f"minus {names[baseline].splitlines()[0]}\n(points, within seeds)")
+    _method_ticks(gains, others, names)
+    key = figure.add_subplot(grid[1, 1])
+    key.axis("off")
+    handles = [
+        Line2D([], [], color=DATA_COLOUR, marker="o", ms=4, label="best on dev"),
+        Line2D([], [], color=DATA_COLOUR, marker="o", ms=4, mfc="w", label="last checkpoint"),
+        Line2D([], [], color=REFERENCE_COLOUR, ls="--", lw=1, label=f"paper, +{gain:.2f}"),
+    ]
+    key.legend(handles=handles, loc="center left", title="mean, 95 % interval", fontsize=7.5)
     return figure
 
 
+@style()
 def dev_curves(histories: Mapping[tuple[str, int], Sequence[Mapping[str, float]]]) -> Figure:
     """Dev score along training, with the checkpoint that is kept for being best.
 
     Args:
         histories: ``(loss label, seed)`` to rows with ``step`` and ``dev``.
     """
-    with style():
-        figure, axes = plt.subplots(figsize=(PAGE_WIDTH, 2.5))
-        for (loss, _), rows in histories.items():
-            steps, dev = ([row[name] for row in rows] for name in ("step", "dev"))
-            axes.plot(steps, dev, color=LOSS_COLOURS[loss], lw=1.2, alpha=0.8)
-            peak = int(np.argmax(dev))
-            axes.plot(steps[peak], dev[peak], "o", ms=5, color=LOSS_COLOURS[loss])
-        for loss in dict.fromkeys(loss for loss, _ in histories):
-            axes.plot([], [], "-o", ms=5, color=LOSS_COLOURS[loss], label=LOSS_NAMES[loss])
-        axes.set(xlabel="optimiser step", ylabel="dev Spearman × 100")
-        figure.legend(loc="outside upper right", ncols=2)
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH, 2.5))
+    for (loss, _), rows in histories.items():
+        steps, dev = ([row[name] for row in rows] for name in ("step", "dev"))
+        axes.plot(steps, dev, color=LOSS_COLOURS[loss], lw=1.2, alpha=0.8)
+        peak = int(np.argmax(dev))
+        axes.plot(steps[peak], dev[peak], "o", ms=5, color=LOSS_COLOURS[loss])
+    for loss in dict.fromkeys(loss for loss, _ in histories):
+        axes.plot([], [], "-o", ms=5, color=LOSS_COLOURS[loss], label=LOSS_NAMES[loss])
+    axes.set(xlabel="optimiser step", ylabel="dev Spearman × 100")
+    figure.legend(loc="outside upper right", ncols=2)
     return figure
 
 
+@style()
 def evidence_along_training(evidence: pd.DataFrame, ready: Mapping[str, float]) -> Figure:
     """Tail shape, nearest negative and chosen link at the start, the middle and the end.
 
@@ -239,36 +246,31 @@ def evidence_along_training(evidence: pd.DataFrame, ready: Mapping[str, float]) 
         "rho_median": "median ρ: shortfall of the\nhardest negative",
         "lambda_hat": "λ̂ of link selection",
     }
-    with style():
-        figure, axes = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.7))
-        if evidence.empty:
-            _nothing(axes[1])
-        for panel, (metric, label) in zip(axes, panels.items(), strict=True):
-            for loss, own in evidence.groupby("loss", sort=False):
-                colour = LOSS_COLOURS[str(loss)]
-                for _, run in own.sort_values("stage").groupby("seed"):
-                    panel.plot(run["stage"], run[metric], color=colour, lw=0.6, alpha=0.5)
-                mean = own.groupby("stage")[metric].mean()
-                panel.plot(mean.index, mean, "-o", ms=4, color=colour, label=LOSS_NAMES[str(loss)])
-            if metric in ready:
-                panel.axhline(
-                    ready[metric], color=DATA_COLOUR, ls="-.", lw=1, label="all-MiniLM-L6-v2"
-                )
-            elif ready:
-                note = "all-MiniLM-L6-v2:\nevery positive is first,\nno link can be told"
-                panel.annotate(note, (0.5, 0.9), xycoords="axes fraction", ha="center",
-                               va="top", fontsize=6.5, color=DATA_COLOUR)  # fmt: skip
-            panel.set(ylabel=label, xlim=(-0.1, 1.1))
-            panel.set_xticks([0, 0.5, 1], ["start", "middle", "end"])
-        axes[0].axhline(0, color=REFERENCE_COLOUR, lw=0.8)
-        axes[0].annotate("ξ = 0: no endpoint", (0.02, 0), xytext=(0, 3), fontsize=7,
-                         textcoords="offset points", color=DATA_COLOUR)  # fmt: skip
-        axes[0].margins(y=0.12)
-        axes[1].set_ylim(bottom=0)
-        axes[2].set_ylim(-0.03, 1.03)
-        handles, labels = axes[0].get_legend_handles_labels()
-        if handles:
-            figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=7.5)
+    figure, axes = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.7))
+    if evidence.empty:
+        _nothing(axes[1])
+    for panel, (metric, label) in zip(axes, panels.items(), strict=True):
+        for loss, own in evidence.groupby("loss", sort=False):
+            colour = LOSS_COLOURS[str(loss)]
+            for _, run in own.sort_values("stage").groupby("seed"):
+                panel.plot(run["stage"], run[metric], color=colour, lw=0.6, alpha=0.5)
+            mean = own.groupby("stage")[metric].mean()
+            panel.plot(mean.index, mean, "-o", ms=4, color=colour, label=LOSS_NAMES[str(loss)])
+        if metric in ready:
+            panel.axhline(ready[metric], color=DATA_COLOUR, ls="-.", lw=1, label="all-MiniLM-L6-v2")
+        elif ready:
+            untold = "all-MiniLM-L6-v2:\nevery positive is first,\nno link can be told"
+            look = {"xycoords": "axes fraction", "ha": "center", "va": "top", "fontsize": 6.5}
+            note(panel, untold, (0.5, 0.9), (0, 0), **look)
+        panel.set(ylabel=label, xlim=(-0.1, 1.1))
+        panel.set_xticks([0, 0.5, 1], ["start", "middle", "end"])
+    axes[0].axhline(0, color=REFERENCE_COLOUR, lw=0.8)
+    note(axes[0], "ξ = 0: no endpoint", (0.02, 0), (0, 3), fontsize=7)
+    axes[0].margins(y=0.12)
+    axes[1].set_ylim(bottom=0)
+    axes[2].set_ylim(-0.03, 1.03)
+    if axes[0].get_legend_handles_labels()[0]:
+        legend_below(figure, axes[0], 4, fontsize=7.5)
     return figure
 
 
@@ -313,10 +315,7 @@ def _reported(axes: Axes, reported: Mapping[str, tuple[float, float]], simcse: f
     for x, (loss, (mean, half)) in enumerate(reported.items()):
         axes.errorbar(x, mean, half, fmt="s", ms=5, color=LOSS_COLOURS[loss], capsize=3)
     axes.axhline(simcse, color=DATA_COLOUR, lw=1, ls=":")
-    axes.annotate(
-        f"SimCSE's\nown {simcse:.2f}", (0.0, simcse), xytext=(0, 3), textcoords="offset points",
-        fontsize=7, color=DATA_COLOUR, ha="center",
-    )  # fmt: skip
+    note(axes, f"SimCSE's\nown {simcse:.2f}", (0.0, simcse), (0, 3), fontsize=7, ha="center")
     axes.set_xticks(range(len(reported)), [LOSS_NAMES[loss].split(" ")[0] for loss in reported])
     axes.set_xlim(-0.6, len(reported) - 0.4)
     axes.tick_params(axis="x", labelsize=7)

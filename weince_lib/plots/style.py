@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .. import files, paths
@@ -95,6 +96,20 @@ def style() -> Iterator[None]:
     """Use the companion's style inside a ``with`` block."""
     with mpl.rc_context(RC):
         yield
+
+
+def note(
+    axes: Axes, text: str, at: tuple[float, float], shift: tuple[float, float], **look: Any
+) -> None:
+    """Write small text at a point of the axes, shifted by so many points of the page."""
+    settings: dict[str, Any] = {"fontsize": 8, "color": DATA_COLOUR} | look
+    axes.annotate(text, at, xytext=shift, textcoords="offset points", **settings)
+
+
+def legend_below(figure: Figure, axes: Axes, columns: int, **look: Any) -> None:
+    """One legend under the whole figure, for what is labelled in one of its panels."""
+    handles = axes.get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=columns, **look)
 
 
 def save_figure(figure: Figure, name: str) -> None:

@@ -12,13 +12,22 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from ..evt import GPDFit, KnownEndpointFit, MeanExcess, StabilityPoint
-from .style import DATA_COLOUR, LOSS_COLOURS, PAGE_WIDTH, REFERENCE_COLOUR, style
+from .style import (
+    DATA_COLOUR,
+    LOSS_COLOURS,
+    PAGE_WIDTH,
+    REFERENCE_COLOUR,
+    legend_below,
+    note,
+    style,
+)
 
 _WEIBULL, _GUMBEL, _KNOWN = (LOSS_COLOURS[n] for n in ("weibit", "infonce", "weince-calibrated"))
 #: Dots a quantile plot shows beside the top ones; more would only fill the file.
 _SHOWN = 400
 
 
+@style()
 def peaks_over_threshold(
     values: np.ndarray,
     fit: GPDFit,
@@ -34,57 +43,43 @@ def peaks_over_threshold(
         known: fit with the endpoint known to be cosine 1.
         by_quantile: ``(quantile, fit, known)`` for several thresholds.
     """
-    excess = np.sort(values[values > fit.threshold] - fit.threshold)
+    excess, laws = _laws(values, fit, known)
+    names = {_KNOWN: "endpoint at 1 (Weibull)", _GUMBEL: "exponential (Gumbel, ξ = 0)"}
     room = 1.0 - fit.threshold
-    models = {
-        "endpoint at 1 (Weibull)": (
-            stats.genpareto(known.shape, scale=-known.shape * room),
-            _KNOWN,
-        ),
-        "exponential (Gumbel, ξ = 0)": (stats.expon(scale=excess.mean()), _GUMBEL),
-    }
-    if np.isfinite(fit.shape) and fit.regime != "unbounded":
-        name = f"generalised Pareto, ξ̂ = {fit.shape:.2f}".replace("-", "−")
-        models = {name: (stats.genpareto(fit.shape, scale=fit.scale), _WEIBULL)} | models
-    with style():
-        figure, (density, qq, shape) = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.9))
-        grid = np.linspace(0, 1.25 * room, 400)
-        heights, edges = np.histogram(excess, bins=60, range=(0, room), density=True)
-        density.stairs(heights, edges, fill=True, color=DATA_COLOUR, alpha=0.3, label="scores")
-        points = (np.arange(excess.size) + 0.5) / excess.size
-        # A thinned QQ plot shows the same; its top points, the ones that matter, are all kept.
-        shown = np.unique(
-            np.r_[
-                np.linspace(0, excess.size - 1, 300).astype(int), excess.size - 1 - np.arange(100)
-            ]
-        )
-        shown = shown[shown >= 0]
-        for name, (law, colour) in models.items():
-            density.plot(
-                grid, np.where(law.pdf(grid) > 0, law.pdf(grid), 0.0), color=colour, label=name
-            )
-            qq.plot(law.ppf(points[shown]), excess[shown], ".", ms=3, color=colour)
-        density.axvline(room, color=REFERENCE_COLOUR, ls=":", lw=1)
-        density.set(
-            xlabel=f"excess over u = {fit.threshold:.3f} (cosine)",
-            ylabel="density",
-            title=f"{excess.size:,} exceedances",
-            xlim=(0, 1.25 * room),
-            ylim=(0, 1.6 * heights.max()),
-        )
-        limit = 1.3 * float(excess[-1])
-        qq.plot([0, limit], [0, limit], color=REFERENCE_COLOUR, lw=0.8, ls=":")
-        qq.set(
-            xlabel="model quantile",
-            ylabel="observed excess",
-            title="Quantiles: a fit is the diagonal",
-            xlim=(0, limit),
-            ylim=(0, limit),
-        )
-        _shapes(shape, by_quantile)
-        figure.legend(
-            *density.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8
-        )
+    figure, (density, qq, shape) = plt.subplots(1, 3, figsize=(PAGE_WIDTH, 2.9))
+    grid = np.linspace(0, 1.25 * room, 400)
+    heights, edges = np.histogram(excess, bins=60, range=(0, room), density=True)
+    density.stairs(heights, edges, fill=True, color=DATA_COLOUR, alpha=0.3, label="scores")
+    points = (np.arange(excess.size) + 0.5) / excess.size
+    # A thinned QQ plot shows the same; its top points, the ones that matter, are all kept.
+    shown = np.unique(
+        np.r_[np.linspace(0, excess.size - 1, 300).astype(int), excess.size - 1 - np.arange(100)]
+    )
+    shown = shown[shown >= 0]
+    for name, (law, colour) in laws.items():
+        label = names.get(colour, name)
+        height = law.pdf(grid)
+        density.plot(grid, np.where(height > 0, height, 0.0), color=colour, label=label)
+        qq.plot(law.ppf(points[shown]), excess[shown], ".", ms=3, color=colour)
+    density.axvline(room, color=REFERENCE_COLOUR, ls=":", lw=1)
+    density.set(
+        xlabel=f"excess over u = {fit.threshold:.3f} (cosine)",
+        ylabel="density",
+        title=f"{excess.size:,} exceedances",
+        xlim=(0, 1.25 * room),
+        ylim=(0, 1.6 * heights.max()),
+    )
+    limit = 1.3 * float(excess[-1])
+    qq.plot([0, limit], [0, limit], color=REFERENCE_COLOUR, lw=0.8, ls=":")
+    qq.set(
+        xlabel="model quantile",
+        ylabel="observed excess",
+        title="Quantiles: a fit is the diagonal",
+        xlim=(0, limit),
+        ylim=(0, limit),
+    )
+    _shapes(shape, by_quantile)
+    legend_below(figure, density, 2)
     return figure
 
 
@@ -117,6 +112,7 @@ def _shapes(axes: Axes, by_quantile: Sequence[tuple[float, GPDFit, KnownEndpoint
     )
 
 
+@style()
 def quantile_quantile(values: np.ndarray, fit: GPDFit, known: KnownEndpointFit) -> Figure:
     """Observed excesses against each model's quantiles; the difference, with 95 % bands.
 
@@ -132,36 +128,36 @@ def quantile_quantile(values: np.ndarray, fit: GPDFit, known: KnownEndpointFit) 
         ValueError: for a ``known`` fit above another threshold.
     """
     excess, laws = _laws(values, fit, known)
-    ranks = _ranks(excess.size)
-    with style():
-        figure, (whole, rest) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 2.9))
-        for name, (law, colour) in laws.items():
-            model = law.ppf(ranks / (excess.size + 1))
-            observed = excess[ranks - 1]
-            low, high = law.ppf(_band(ranks, excess.size))
-            whole.plot(model, observed, ".", ms=3, color=colour, label=name)
-            if colour != _GUMBEL:
-                rest.fill_between(model, low - model, high - model, color=colour, alpha=0.15, lw=0)
-                rest.plot(model, observed - model, ".", ms=2.5, color=colour)
-        top = 1.15 * float(excess[-1])
-        whole.plot([0, top], [0, top], color=REFERENCE_COLOUR, lw=0.8, ls=":")
-        rest.axhline(0.0, color=REFERENCE_COLOUR, lw=0.8, ls=":")
-        whole.set(
-            xlabel="model quantile of the excess",
-            ylabel="observed excess",
-            title=f"{excess.size:,} excesses over u = {fit.threshold:.3f}",
-            xlim=(0, top),
-            ylim=(0, top),
-        )
-        rest.set(
-            xlabel="model quantile of the excess",
-            ylabel="observed − model",
-            title="Difference, with pointwise 95 % bands",
-            xlim=(0, top),
-        )
-        figure.legend(
-            *whole.get_legend_handles_labels(), loc="outside lower center", ncols=3, markerscale=3
-        )
+    # Some of the body, all of the top.
+    body = np.linspace(1, excess.size, min(excess.size, _SHOWN)).astype(int)
+    ranks = np.union1d(body, np.arange(max(1, excess.size - 100), excess.size + 1))
+    band = np.array([stats.beta.ppf(p, ranks, excess.size + 1 - ranks) for p in (0.025, 0.975)])
+    figure, (whole, rest) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 2.9))
+    for name, (law, colour) in laws.items():
+        model = law.ppf(ranks / (excess.size + 1))
+        observed = excess[ranks - 1]
+        low, high = law.ppf(band)
+        whole.plot(model, observed, ".", ms=3, color=colour, label=name)
+        if colour != _GUMBEL:
+            rest.fill_between(model, low - model, high - model, color=colour, alpha=0.15, lw=0)
+            rest.plot(model, observed - model, ".", ms=2.5, color=colour)
+    top = 1.15 * float(excess[-1])
+    whole.plot([0, top], [0, top], color=REFERENCE_COLOUR, lw=0.8, ls=":")
+    rest.axhline(0.0, color=REFERENCE_COLOUR, lw=0.8, ls=":")
+    whole.set(
+        xlabel="model quantile of the excess",
+        ylabel="observed excess",
+        title=f"{excess.size:,} excesses over u = {fit.threshold:.3f}",
+        xlim=(0, top),
+        ylim=(0, top),
+    )
+    rest.set(
+        xlabel="model quantile of the excess",
+        ylabel="observed − model",
+        title="Difference, with pointwise 95 % bands",
+        xlim=(0, top),
+    )
+    legend_below(figure, whole, 3, markerscale=3)
     return figure
 
 
@@ -186,18 +182,7 @@ def _laws(
     return excess, laws
 
 
-def _ranks(size: int) -> np.ndarray:
-    """Ranks to draw, ascending: some of the body, all of the top."""
-    body = np.linspace(1, size, min(size, _SHOWN)).astype(int)
-    top = np.arange(max(1, size - 100), size + 1)
-    return np.unique(np.concatenate([body, top]))
-
-
-def _band(ranks: np.ndarray, size: int) -> np.ndarray:
-    """2.5 % and 97.5 % points of the probabilities of order statistics, shape ``(2, ranks)``."""
-    return np.array([stats.beta.ppf(p, ranks, size + 1 - ranks) for p in (0.025, 0.975)])
-
-
+@style()
 def parameter_stability(points: Sequence[StabilityPoint]) -> Figure:
     """Shape and modified scale over thresholds: above a good one both are level.
 
@@ -210,79 +195,69 @@ def parameter_stability(points: Sequence[StabilityPoint]) -> Figure:
     position = np.arange(len(points), dtype=float)
     known = [(x, p.known) for x, p in zip(position, points, strict=True) if p.known is not None]
     beside = np.array([x + 0.08 for x, _ in known])
-    with style():
-        figure, (shape, scale) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 2.9))
-        draw_intervals(
-            shape,
-            position - 0.08,
-            [(p.fit.shape, p.fit.shape_low, p.fit.shape_high) for p in points],
-            _WEIBULL,
-            "generalised Pareto",
+    figure, (shape, scale) = plt.subplots(1, 2, figsize=(PAGE_WIDTH, 2.9))
+    draw_intervals(
+        shape,
+        position - 0.08,
+        [(p.fit.shape, p.fit.shape_low, p.fit.shape_high) for p in points],
+        _WEIBULL,
+        "generalised Pareto",
+    )
+    draw_intervals(
+        scale,
+        position - 0.08,
+        [(p.modified_scale, p.modified_scale_low, p.modified_scale_high) for p in points],
+        _WEIBULL,
+    )
+    draw_intervals(
+        shape,
+        beside,
+        [(k.shape, k.shape_low, k.shape_high) for _, k in known],
+        _KNOWN,
+        "endpoint known",
+    )
+    draw_intervals(
+        scale,
+        beside,
+        [
+            (-k.shape * k.endpoint, -k.shape_high * k.endpoint, -k.shape_low * k.endpoint)
+            for _, k in known
+        ],
+        _KNOWN,
+    )
+    missing = [x for x, p in zip(position, points, strict=True) if np.isnan(p.fit.shape)]
+    if missing:
+        shape.plot(
+            np.array(missing) - 0.08,
+            np.full(len(missing), -1.0),
+            "v",
+            ms=5,
+            mfc="none",
+            color=_WEIBULL,
+            label="no maximum: ξ ≤ −1",
         )
-        draw_intervals(
-            scale,
-            position - 0.08,
-            [(p.modified_scale, p.modified_scale_low, p.modified_scale_high) for p in points],
-            _WEIBULL,
+    for level, name in ((-0.5, "−½"), (-1.0, "−1")):
+        if shape.get_ylim()[0] < level:
+            shape.axhline(level, color=REFERENCE_COLOUR, lw=0.8, ls=":")
+            look = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 7}
+            note(shape, name, (1.0, level), (2, 0), **look)
+    shape.axhline(0.0, color=_GUMBEL, lw=1)
+    labels = [f"{p.quantile:g}\n{p.fit.exceedances:,}" for p in points]
+    for axes, title, symbol in (
+        (shape, "Shape", "shape ξ̂"),
+        (scale, "Modified scale", "σ̂ − ξ̂ u  (units of the scores)"),
+    ):
+        axes.set_xticks(position, labels)
+        axes.set(
+            xlabel="threshold quantile, exceedances",
+            ylabel=symbol,
+            title=f"{title}, with {100 * points[0].fit.confidence:g} % intervals",
         )
-        draw_intervals(
-            shape,
-            beside,
-            [(k.shape, k.shape_low, k.shape_high) for _, k in known],
-            _KNOWN,
-            "endpoint known",
-        )
-        draw_intervals(
-            scale,
-            beside,
-            [
-                (-k.shape * k.endpoint, -k.shape_high * k.endpoint, -k.shape_low * k.endpoint)
-                for _, k in known
-            ],
-            _KNOWN,
-        )
-        missing = [x for x, p in zip(position, points, strict=True) if np.isnan(p.fit.shape)]
-        if missing:
-            shape.plot(
-                np.array(missing) - 0.08,
-                np.full(len(missing), -1.0),
-                "v",
-                ms=5,
-                mfc="none",
-                color=_WEIBULL,
-                label="no maximum: ξ ≤ −1",
-            )
-        for level, name in ((-0.5, "−½"), (-1.0, "−1")):
-            if shape.get_ylim()[0] < level:
-                shape.axhline(level, color=REFERENCE_COLOUR, lw=0.8, ls=":")
-                shape.annotate(
-                    name,
-                    (1.0, level),
-                    xycoords=("axes fraction", "data"),
-                    xytext=(2, 0),
-                    textcoords="offset points",
-                    va="center",
-                    fontsize=7,
-                    color=DATA_COLOUR,
-                )
-        shape.axhline(0.0, color=_GUMBEL, lw=1)
-        labels = [f"{p.quantile:g}\n{p.fit.exceedances:,}" for p in points]
-        for axes, title, symbol in (
-            (shape, "Shape", "shape ξ̂"),
-            (scale, "Modified scale", "σ̂ − ξ̂ u  (units of the scores)"),
-        ):
-            axes.set_xticks(position, labels)
-            axes.set(
-                xlabel="threshold quantile, exceedances",
-                ylabel=symbol,
-                title=f"{title}, with {100 * points[0].fit.confidence:g} % intervals",
-            )
-        figure.legend(
-            *shape.get_legend_handles_labels(), loc="outside lower center", ncols=3, markerscale=1.2
-        )
+    legend_below(figure, shape, 3, markerscale=1.2)
     return figure
 
 
+@style()
 def mean_residual_life(points: Sequence[MeanExcess]) -> Figure:
     """Mean excess over thresholds: a straight line above a good one.
 
@@ -290,24 +265,23 @@ def mean_residual_life(points: Sequence[MeanExcess]) -> Figure:
         points: from :func:`weince_lib.evt.mean_residual_life`.
     """
     threshold = np.array([p.threshold for p in points])
-    with style():
-        figure, axes = plt.subplots(figsize=(PAGE_WIDTH, 2.8))
-        axes.fill_between(
-            threshold,
-            [p.low for p in points],
-            [p.high for p in points],
-            color=DATA_COLOUR,
-            alpha=0.18,
-            lw=0,
-            label=f"{100 * points[0].confidence:g} % interval",
-        )
-        axes.plot(threshold, [p.mean for p in points], color=DATA_COLOUR, label="mean excess")
-        axes.set(
-            xlabel="threshold u (units of the scores)",
-            ylabel="mean excess over u",
-            title="Straight above a good threshold: falling for ξ < 0, level for ξ = 0",
-        )
-        axes.legend()
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH, 2.8))
+    axes.fill_between(
+        threshold,
+        [p.low for p in points],
+        [p.high for p in points],
+        color=DATA_COLOUR,
+        alpha=0.18,
+        lw=0,
+        label=f"{100 * points[0].confidence:g} % interval",
+    )
+    axes.plot(threshold, [p.mean for p in points], color=DATA_COLOUR, label="mean excess")
+    axes.set(
+        xlabel="threshold u (units of the scores)",
+        ylabel="mean excess over u",
+        title="Straight above a good threshold: falling for ξ < 0, level for ξ = 0",
+    )
+    axes.legend()
     return figure
 
 
