@@ -21,7 +21,7 @@ from weince_lib.losses import RELEASED, AblationLoss, AblationSettings, InfoNCEL
 from weince_lib.records import store
 from weince_lib.runs import vision
 from weince_lib.runs.config import parse
-from weince_lib.runs.loss_metrics import loss_metrics
+from weince_lib.runs.vision import loss_metrics
 from weince_lib.studies.collect import belongs
 from weince_lib.training import CheckpointError, TrainingInterrupted
 from weince_lib.vision import training

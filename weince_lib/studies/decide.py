@@ -46,7 +46,7 @@ import pandas as pd
 
 from ..evaluation import BlockModel, detectable_effect, fit_blocks, paired_image_error
 from ..evaluation.precision import POWER
-from ..runs.vision_metrics import STANDARDISED
+from ..runs.vision import STANDARDISED
 from .grid import Study
 from .selection import choose, seed_table
 
