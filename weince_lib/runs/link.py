@@ -88,11 +88,7 @@ class LinkConfig(OnEncoder):
 
 
 def link_config(encoder_run: VisionConfig, profile: str, **settings: Any) -> LinkConfig:
-    """Build a config from flat settings; ``"auto"`` leaves one to :meth:`LinkConfig.of`.
-
-    Raises:
-        ConfigError: one line naming the value and what is allowed.
-    """
+    """:meth:`LinkConfig.of` with some settings changed, see :meth:`.OnEncoder.changed`."""
     return LinkConfig.of(encoder_run, profile).changed(settings)
 
 

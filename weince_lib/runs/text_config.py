@@ -146,7 +146,7 @@ def _hash(path: Path, stamp: tuple[int, ...]) -> str:
 
 
 def is_folder(model: str) -> bool:
-    """Whether a model's name is a place on this machine."""
+    """Whether a model's name is a folder on this machine."""
     return bool(model) and model not in KNOWN_WEIGHTS and Path(model).expanduser().is_dir()
 
 
