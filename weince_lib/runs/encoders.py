@@ -234,12 +234,12 @@ def _verified(key: str) -> Record | None:
     if weights is None:
         return None
     about = weights.with_suffix(".json")
-    if not (weights.exists() or about.exists()):
-        return None
     mend = f"restore both with git, or make them anew: weince encoders --make {key}"
-    for path, other in ((weights, about), (about, weights)):
-        if not path.exists():
-            raise EncoderError(f"{path} is missing, {other.name} is there; {mend}")
+    missing = [path for path in (weights, about) if not path.exists()]
+    if len(missing) == 2:
+        return None
+    if missing:
+        raise EncoderError(f"{missing[0]} is missing, the other of its two files is there; {mend}")
     try:
         record = store.read(about)
         wanted = str(record.details["encoder"]["sha256"])
@@ -248,15 +248,14 @@ def _verified(key: str) -> Record | None:
     own = store.content_key(record.experiment, record.config)
     if not record.key == own == key:
         raise EncoderError(f"{about} holds the record of {own}, expected {key}; {mend}")
-    found = hashlib.sha256(weights.read_bytes()).hexdigest()
+    found, whose = hashlib.sha256(weights.read_bytes()).hexdigest(), _key_in(weights)
     if found != wanted:
-        whose = _key_in(weights)
         of = f" of encoder {whose}" if whose not in ("", key) else ""
         raise EncoderError(
             f"{weights} has the SHA-256 {found[:16]}{of}, its record {about.name} says "
             f"{wanted[:16]}; {mend}"
         )
-    if (whose := _key_in(weights)) != key:
+    if whose != key:
         raise EncoderError(f"{weights} holds the encoder of {whose}, expected {key}; {mend}")
     return record
 
