@@ -25,7 +25,7 @@ from torchvision.transforms.functional import to_pil_image
 
 from tests.benchmarks.timing import in_turn
 from weince_lib.experiments import VisionConfig, vision_config
-from weince_lib.runs.timing import TrainingStep, timed
+from weince_lib.runs.fastest import TrainingStep, timed
 from weince_lib.vision import TrainingSettings, TwoViewAugment, build_simclr, train
 
 

@@ -16,7 +16,7 @@ import time
 import torch
 
 from tests.benchmarks.timing import in_turn
-from weince_lib.runs.timing import TrainingStep
+from weince_lib.runs.fastest import TrainingStep
 from weince_lib.studies import grid_cifar
 from weince_lib.vision import Execution
 

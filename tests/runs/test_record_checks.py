@@ -10,23 +10,14 @@ from weince_lib.records import store
 from weince_lib.studies.collect import collect, load_results, records_of
 
 
-def test_checks_are_a_record_of_their_notebook():
-    record = record_checks("05_weince_loss", {"gap": 1e-9, "pairs": 4}, profile="quick")
+def test_checks_are_a_record_of_their_notebook_written_anew_each_time():
+    for gap in (1.0, 1e-9):
+        record = record_checks("05_weince_loss", {"gap": gap, "pairs": 4}, profile="quick")
     assert record.experiment == "check-05_weince_loss"
-    assert record.metric("gap") == 1e-9
-    assert record.metric("pairs") == 4.0
+    assert (record.metric("gap"), record.metric("pairs")) == (1e-9, 4.0)
     assert record.config == {"notebook": "05_weince_loss", "profile": "quick"}
-
-
-def test_checks_are_written_anew_each_time():
-    for value in (1.0, 2.0):
-        record_checks("05_weince_loss", {"gap": value}, profile="quick", settings={"seed": 7})
-    (path,) = store.record_files()
-    assert store.read(path).metric("gap") == 2.0
-
-
-def test_settings_and_profile_are_part_of_the_key():
-    for profile, settings in (("quick", None), ("quick", {"seed": 7}), ("cpu", None)):
+    assert list(store.record_files()) == [record.path]
+    for profile, settings in (("quick", {"seed": 7}), ("cpu", None)):  # each has its own key
         record_checks("05_weince_loss", {"gap": 1.0}, profile=profile, settings=settings)
     assert len(list(store.record_files())) == 3
 
@@ -50,12 +41,9 @@ def test_check_that_is_no_number_is_refused():
     assert list(store.record_files()) == []
 
 
-@pytest.mark.parametrize(("profile", "expected"), [("quick", 1), ("cpu", 5), ("paper", 5)])
-def test_a_profile_without_a_size_takes_the_next_smaller_one(profile, expected):
-    assert by_profile(profile, quick=1, cpu=5) == expected
-
-
-def test_profiles_of_sizes_are_checked():
+def test_a_profile_without_a_size_takes_the_next_smaller_one():
+    assert [by_profile(name, quick=1, cpu=5) for name in ("quick", "cpu", "paper")] == [1, 5, 5]
+    assert by_profile("gpu", quick=1, paper=9) == 1
     with pytest.raises(ConfigError, match="qiuck"):
         by_profile("qiuck", quick=1)
     with pytest.raises(ConfigError, match="cpuu"):

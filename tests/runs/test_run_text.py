@@ -7,10 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from pydantic import ValidationError
 
 from weince_lib.losses import WEINCELoss
-from weince_lib.runs.config import ConfigError
+from weince_lib.runs.config import ConfigError, parse
 from weince_lib.runs.text import load_text, models_along_text, run_text, score
 from weince_lib.runs.text_config import (
     TEXT_PROFILES,
@@ -76,7 +75,7 @@ def test_record_names_data_and_checkpoints(run):
 
 def test_a_finished_run_is_found(run, monkeypatch):
     config, record = run
-    monkeypatch.setattr("weince_lib.runs.text._train_and_evaluate", None)
+    monkeypatch.setattr("weince_lib.runs.text.train_simcse", None)
     assert run_text(config, profile="quick").key == record.key
 
 
@@ -87,15 +86,8 @@ def test_models_along_training(run):
     found = {stage: score(m, data.tokenizer, data.test[0]) for stage, m in models.items()}
     assert found["start"] == pytest.approx(record.metric("sts_spearman_start", "test"))
     assert found["end"] == pytest.approx(record.metric("sts_spearman_last", "test"))
-    kept = models["middle"].state_dict()
-    for path in record.folder.glob("step-*.safetensors"):
-        path.unlink()  # made again by training once more on the same machine, on one thread
-    torch.set_num_threads(1)
-    again = models_along_text(config, data)["middle"].state_dict()
-    for name, value in kept.items():
-        # A key's bias changes no attention weight: its gradient is rounding, which Adam enlarges.
-        if not name.endswith("in_proj_bias"):
-            torch.testing.assert_close(again[name], value, rtol=1e-4, atol=1e-6)
+    middle, end = (models[stage].state_dict() for stage in ("middle", "end"))
+    assert any(not torch.equal(middle[name], end[name]) for name in end)
 
 
 def test_evidence_at_three_stages(run):
@@ -116,17 +108,23 @@ def test_evidence_at_three_stages(run):
     assert [r.key for r in again] == [r.key for r in records]
 
 
-def test_config_knows_what_fits():
-    with pytest.raises(ConfigError, match="unknown profile 'fast'"):
-        text_config("fast")
-    with pytest.raises(ConfigError, match="unknown setting 'width'"):
-        text_config("quick", width=3)
-    with pytest.raises(ConfigError, match="does not fit encoder 'static'"):
-        text_config("quick", encoder="static")
-    with pytest.raises(ConfigError, match="no multiple of chunk_size = 7"):
-        text_config("quick", chunk_size=7)
-    with pytest.raises(ValidationError):
-        TextConfig(corpus="grammar", encoder="tiny", loss="weince")
+@pytest.mark.parametrize(
+    ("profile", "given", "message"),
+    [
+        ("fast", {}, "unknown profile 'fast'"),
+        ("quick", {"width": 3}, "unknown setting 'width'"),
+        ("quick", {"encoder": "static"}, "does not fit encoder 'static'"),
+        ("quick", {"chunk_size": 7}, "no multiple of chunk_size = 7"),
+    ],
+)
+def test_config_knows_what_fits(profile, given, message):
+    with pytest.raises(ConfigError, match=message):
+        text_config(profile, **given)
+
+
+def test_loss_and_tail_have_to_fit():
+    with pytest.raises(ConfigError, match="tail"):
+        parse(TextConfig, {"corpus": "grammar", "encoder": "tiny", "loss": "weince"})
 
 
 def test_colab_is_the_papers_recipe_on_a_fifth_of_its_sentences(monkeypatch):

@@ -6,11 +6,13 @@ import math
 import pytest
 import torch
 
+from weince_lib import files
 from weince_lib.evaluation import stratified_split
 from weince_lib.experiments import (
     PROFILES,
     ConfigError,
     VisionConfig,
+    labelled_images,
     run_vision,
     trained_model,
     training_images,
@@ -18,11 +20,12 @@ from weince_lib.experiments import (
 )
 from weince_lib.losses import TailMonitor
 from weince_lib.records import store
-from weince_lib.runs import vision, vision_metrics
-from weince_lib.runs.config import profile_stamp
+from weince_lib.runs import vision
+from weince_lib.runs.config import labels, profile_stamp
 from weince_lib.studies.collect import records_of
 from weince_lib.training import CheckpointError, NonFiniteLossError
-from weince_lib.vision import training
+from weince_lib.vision import ImageSet, training
+from weince_lib.vision.datasets import UNLABELLED
 
 
 @pytest.fixture
@@ -48,9 +51,10 @@ def test_record_holds_config_metrics_and_data(tiny):
         "temperature": 0.5,
         "seed": 7,
     }
-    data = record.details["data"]
-    assert data["train"] == training_images(config).content_hash()
-    assert data["test"] == vision.load("digits", "test").content_hash()
+    assert record.details["data"] == {
+        "train": training_images(config).content_hash(),
+        "test": vision.load("digits", "test").content_hash(),
+    }
     history = record.details["history"]
     assert len(history) == config.epochs
     assert all(row.keys() == {"loss", *TailMonitor().names} for row in history)
@@ -59,37 +63,27 @@ def test_record_holds_config_metrics_and_data(tiny):
 
 def test_record_has_one_accuracy_per_probe_seed_and_split_seed(tiny):
     config, record = tiny
-    names = {metric.name for metric in record.metrics}
+    own = {"negative_entropy", "mean_lambda"}
+    assert {m.name for m in record.metrics if m.split == "train"} == own
+    names = {metric.name for metric in record.metrics} - own
     assert {"linear_accuracy", "knn_accuracy", "recall_at_1", "recall_at_20"} <= names
-    assert {m.name for m in record.metrics if m.split == "train"} == {
-        "negative_entropy",
-        "mean_lambda",
-    }
-    for name in names - {"negative_entropy", "mean_lambda"}:
+    for name in names:
         for split in ("validation", "test"):
             seeds = [m.replicate for m in record.metrics if (m.name, m.split) == (name, split)]
             assert seeds == list(config.probe_seeds)
     assert all(0 <= metric.value <= 100 for metric in record.metrics)
 
 
-def test_the_same_config_again_does_nothing(tiny, no_training):
+def test_the_same_config_again_does_nothing_and_another_is_not_taken_for_it(tiny, no_training):
     config, record = tiny
     before = {path: path.stat().st_mtime_ns for path in record.folder.iterdir()}
-    assert run_vision(config, profile="quick") == record
     assert run_vision(VisionConfig(**config.model_dump()), profile="quick") == record
     assert {path: path.stat().st_mtime_ns for path in record.folder.iterdir()} == before
-
-
-def test_another_config_is_not_taken_for_it(tiny, no_training):
-    config, _ = tiny
-    other = config.model_copy(update={"seed": 8})
     with pytest.raises(AssertionError, match="repeated"):
-        run_vision(other, profile="quick")
+        run_vision(config.model_copy(update={"seed": 8}), profile="quick")
 
 
-def test_a_run_that_another_process_finishes_meanwhile_is_not_repeated(
-    tmp_path, monkeypatch, no_training
-):
+def test_a_run_that_another_process_finishes_meanwhile_is_not_repeated(monkeypatch, no_training):
     config = vision_config("quick")
 
     class OtherProcess:
@@ -100,13 +94,13 @@ def test_a_run_that_another_process_finishes_meanwhile_is_not_repeated(
 
         def __enter__(self):
             metrics = [store.Metric("linear_accuracy", 1.0)]
-            labels = vision.labels(config, "quick")
-            store.save("vision", config.canonical(), metrics, labels=labels, started=0.0)
+            own = labels(config, "quick")
+            store.save("vision", config.canonical(), metrics, labels=own, started=0.0)
 
         def __exit__(self, *error):
             pass
 
-    monkeypatch.setattr(vision.files, "locked", OtherProcess)
+    monkeypatch.setattr(files, "locked", OtherProcess)
     assert run_vision(config, profile="quick").metric("linear_accuracy") == 1.0
 
 
@@ -114,36 +108,28 @@ def test_a_run_cut_off_after_an_epoch_continues_to_the_same_record(tiny, tmp_pat
     config, whole = tiny
     monkeypatch.setenv("WEINCE_RUNS", str(tmp_path / "again"))
     steps = training_images(config).images.shape[0] // config.batch_size
-    done = []
+    train_step, done = training.train_step, []
+    last = steps + 1
 
-    def cut_off(*args, **more):
-        if len(done) == steps + 1:
+    def counted(*args, **more):
+        if len(done) == last:
             raise KeyboardInterrupt
         done.append(None)
         return train_step(*args, **more)
 
-    train_step = training.train_step
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "train_step", cut_off)
-        with pytest.raises(KeyboardInterrupt):
-            run_vision(config, profile="quick", device="cpu")
-    assert store.find("vision", config.canonical()) is None
-    assert list(store.record_files()) == []
-
-    def counted(*args, **more):
-        done.append(None)
-        return train_step(*args, **more)
-
-    done.clear()
     monkeypatch.setattr(training, "train_step", counted)
+    with pytest.raises(KeyboardInterrupt):
+        run_vision(config, profile="quick", device="cpu")
+    assert list(store.record_files()) == []
+    done.clear()
+    last = None
     resumed = run_vision(config, profile="quick", device="cpu")
     assert len(done) == (config.epochs - 1) * steps
-    assert resumed.metrics == whole.metrics
+    assert (resumed.key, resumed.metrics) == (whole.key, whole.metrics)
     assert resumed.details == whole.details
-    assert resumed.key == whole.key
 
 
-def test_a_checkpoint_of_other_data_is_not_continued(tiny, tmp_path, monkeypatch):
+def test_checkpoint_of_other_images_is_an_error_and_stays(tiny, tmp_path, monkeypatch):
     config, record = tiny
     monkeypatch.setenv("WEINCE_RUNS", str(tmp_path / "again"))
     folder = store.record_path("vision", config.canonical()).parent
@@ -159,27 +145,17 @@ def test_a_checkpoint_of_other_data_is_not_continued(tiny, tmp_path, monkeypatch
     assert store.find("vision", config.canonical()) is None
 
 
-def test_trained_model_has_the_weights_of_the_checkpoint(tiny):
+def test_trained_model_has_the_checkpoints_weights_and_the_records_metrics(tiny):
     config, record = tiny
     images = training_images(config)
     model = trained_model(config, images)
     assert not model.training
     weights = vision.load_checkpoint(record.folder / vision.CHECKPOINT)["model"]
-    fresh = vision.build_model(config, images).state_dict()
-    assert model.state_dict().keys() == weights.keys()
-    for name, value in model.state_dict().items():
-        assert torch.equal(value, weights[name])
-    assert any(not torch.equal(weights[name], fresh[name]) for name in weights)
-
-
-def test_trained_model_gives_the_metrics_of_the_record(tiny):
-    config, record = tiny
-    images = training_images(config)
-    model = trained_model(config, images)
+    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
     found = vision.evaluate(model, images, vision.load("digits", "test"), config)
     # The loss's own metrics, on training batches, come after those of the features.
-    kept = [(m.name, m.split, m.replicate, m.value) for m in record.metrics if m.split != "train"]
-    assert [(m.name, m.split, m.replicate, m.value) for m in found] == kept
+    assert found == record.metrics[: len(found)]
+    assert {m.split for m in record.metrics[len(found) :]} == {"train"}
 
 
 def test_probe_has_the_first_split_and_knn_each_with_the_whole_test_set(tiny, monkeypatch):
@@ -188,7 +164,7 @@ def test_probe_has_the_first_split_and_knn_each_with_the_whole_test_set(tiny, mo
     banks = {"linear_probe": [], "knn_evaluate": []}
 
     def watched(name):
-        evaluate = getattr(vision_metrics, name)
+        evaluate = getattr(vision, name)
 
         def call(features, labels, *more, **given):
             banks[name].append((features, labels, more))
@@ -197,15 +173,15 @@ def test_probe_has_the_first_split_and_knn_each_with_the_whole_test_set(tiny, mo
         return call
 
     for name in banks:
-        monkeypatch.setattr(vision_metrics, name, watched(name))
+        monkeypatch.setattr(vision, name, watched(name))
     model = trained_model(config, images)
     vision.evaluate(model, images, test_set, config)
-    h = vision_metrics.extract_features(model.encoder, images.images)
+    h = vision.extract_features(model.encoder, images.images)
     splits = [stratified_split(images.labels, seed=seed) for seed in config.split_seeds]
     assert not torch.equal(splits[0].train, splits[1].train)
-    (features, labels, (queries,)), (scaled, _, (scaled_queries,)) = banks["linear_probe"]
+    (features, found, (queries,)), (scaled, _, (scaled_queries,)) = banks["linear_probe"]
     assert torch.equal(features, h[splits[0].train])
-    assert torch.equal(labels, images.labels[splits[0].train])
+    assert torch.equal(found, images.labels[splits[0].train])
     assert torch.equal(queries["validation"][0], h[splits[0].validation])
     assert torch.equal(queries["test"][1], test_set.labels)
     # The second probe has the same rows, on the scale of the bank.
@@ -230,20 +206,28 @@ def test_an_encoder_that_was_not_trained_is_named_with_the_mend(tiny):
 
 
 def test_two_losses_of_one_seed_start_from_the_same_weights():
-    configs = [vision_config("quick", loss=loss, seed=21) for loss in ("infonce", "weince")]
-    images = training_images(configs[0])
-    first, second = (vision.build_model(config, images).state_dict() for config in configs)
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    other = vision.build_model(configs[0].model_copy(update={"seed": 22}), images).state_dict()
-    assert any(not torch.equal(first[name], other[name]) for name in first)
+    images = training_images(vision_config("quick"))
+    first, second, other = (
+        torch.cat([p.flatten() for p in vision.build_model(config, images).parameters()])
+        for config in (
+            vision_config("quick", loss="infonce", seed=21),
+            vision_config("quick", loss="weince", seed=21),
+            vision_config("quick", loss="infonce", seed=22),
+        )
+    )
+    assert torch.equal(first, second)
+    assert not torch.equal(first, other)
+
+
+# Tables -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("given", [{"loss": "infonce"}, {"seed": 84}, {"preset": "release"}])
 def test_what_a_profile_varies_keeps_its_stamp(profile, given):
-    labels = vision.labels(vision_config(profile, **given), profile)
-    assert labels["profile"] == profile_stamp(profile)
-    assert labels["loss"] == vision_config(profile, **given).label
+    config = vision_config(profile, **given)
+    assert labels(config, profile)["profile"] == profile_stamp(profile)
+    assert labels(config, profile)["loss"] == config.label
 
 
 @pytest.mark.parametrize(
@@ -252,16 +236,14 @@ def test_what_a_profile_varies_keeps_its_stamp(profile, given):
     ids=str,
 )
 def test_any_other_departure_is_custom(given):
-    assert vision.labels(vision_config("quick", **given), "quick")["profile"] == "custom"
-    assert vision.labels(vision_config("cpu"), "quick")["profile"] == "custom"
+    assert labels(vision_config("quick", **given), "quick")["profile"] == "custom"
 
 
 def test_custom_run_is_in_no_table(tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("WEINCE_RUNS", str(tmp_path / "mine"))
     own = vision_config("quick", epochs=1, loss="infonce")
     record = run_vision(own, profile="quick", device="cpu")
-    assert record.labels["profile"] == "custom"
-    assert record.labels["loss"] == "infonce"
+    assert (record.labels["profile"], record.labels["loss"]) == ("custom", "infonce")
     assert all(row.keys() == {"loss"} for row in record.details["history"])
     assert list(store.record_files()) == [record.path]
     assert [records_of(profile) for profile in PROFILES] == [[]] * len(PROFILES)
@@ -270,37 +252,34 @@ def test_custom_run_is_in_no_table(tiny, tmp_path, monkeypatch):
 def test_records_of_a_changed_profile_are_left_out(tiny, monkeypatch):
     _, record = tiny
     assert records_of("quick") == [record.path]
-    own = PROFILES["quick"]
-    monkeypatch.setitem(PROFILES, "quick", own | {"epochs": 3})
+    monkeypatch.setitem(PROFILES, "quick", PROFILES["quick"] | {"epochs": 3})
     assert records_of("quick") == []
-    monkeypatch.setitem(PROFILES, "quick", own)
-    assert records_of("quick") == [record.path]
 
 
 def test_a_run_first_made_as_custom_counts_for_the_profile_that_asks(tiny):
     # A finished run is never repeated, so what it was first asked for must not decide for good.
-    config, _ = tiny
-    config = config.model_copy(update={"seed": 63})
-    custom = vision.labels(config, "cpu")
+    config = tiny[0].model_copy(update={"seed": 63})
+    custom = labels(config, "cpu")
     assert custom["profile"] == "custom"
-    made = store.save(
-        "vision", config.canonical(), [store.Metric("x", 1.0)], labels=custom, started=0.0
-    )
+    metrics = [store.Metric("x", 1.0)]
+    made = store.save("vision", config.canonical(), metrics, labels=custom, started=0.0)
     try:
-        again = run_vision(config, profile="quick")
-        assert again.metrics == made.metrics
+        assert run_vision(config, profile="quick").metrics == made.metrics
         assert made.path in records_of("quick")
     finally:
         made.path.unlink()
 
 
-def test_unknown_profile_is_refused_before_training(no_training):
+# Refused before or without a record ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [{}, {"cap_quantile": 0.5}])
+def test_unknown_profile_is_refused_before_training(given, no_training):
     with pytest.raises(ConfigError, match="qiuck"):
-        run_vision(vision_config("quick"), profile="qiuck")
+        run_vision(vision_config("quick", **given), profile="qiuck")
 
 
 def test_loss_that_is_not_finite_leaves_no_record(tiny, tmp_path, monkeypatch):
-    config, _ = tiny
     monkeypatch.setenv("WEINCE_RUNS", str(tmp_path / "again"))
 
     class Broken(torch.nn.Module):
@@ -309,16 +288,84 @@ def test_loss_that_is_not_finite_leaves_no_record(tiny, tmp_path, monkeypatch):
 
     monkeypatch.setattr(VisionConfig, "build_loss", lambda self: Broken())
     with pytest.raises(NonFiniteLossError, match="step 0"):
-        run_vision(config, profile="quick", device="cpu")
+        run_vision(tiny[0], profile="quick", device="cpu")
     assert list(store.record_files()) == []
 
 
 def test_too_few_images_for_the_knn_bank_are_refused_before_training(tiny, monkeypatch, tmp_path):
-    def refuse(*args, **more):
-        raise AssertionError("trained before the bank was checked")
-
-    monkeypatch.setattr(vision, "train", refuse)
+    monkeypatch.setattr(vision, "train", lambda *a, **k: pytest.fail("trained first"))
     monkeypatch.setenv("WEINCE_RUNS", str(tmp_path / "few"))
-    monkeypatch.setattr(vision_metrics, "RECALL_KS", (1, 10_000))
+    monkeypatch.setattr(vision, "RECALL_KS", (1, 10_000))
     with pytest.raises(ValueError, match=r"kNN bank of \d+; R@10000"):
         run_vision(tiny[0], profile="quick")
+
+
+# Training on one set and evaluating on another: STL-10 --------------------------------------------
+
+SIZES = {"train": 80, "test": 40, "unlabeled": 70}
+
+
+def small_stl10(split):
+    """Images of 12 x 12 pixels, 10 classes."""
+    n = SIZES[split]
+    generator = torch.Generator().manual_seed(n)
+    images = torch.randint(0, 256, (n, 3, 12, 12), generator=generator, dtype=torch.uint8)
+    if split == "unlabeled":
+        return ImageSet("stl10", images, torch.full((n,), UNLABELLED), ())
+    return ImageSet("stl10", images, torch.arange(n) % 10, tuple("abcdefghij"))
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """The small set in place of the published one; what was asked for, in order."""
+    asked = []
+
+    def load(name, split, *, root, limit, image_size):
+        assert (name, image_size) == ("stl10", 0)
+        asked.append((split, limit))
+        return small_stl10(split).limit(limit)
+
+    monkeypatch.setattr(vision, "load", load)
+    return asked
+
+
+@pytest.fixture
+def stl10(loaded):
+    small = {"encoder": "resnet-small", "width": 4, "epochs": 1, "batch_size": 32}
+    once = {"probe_epochs": 1, "probe_seeds": (1,), "split_seeds": (1,)}
+    return vision_config("paper", dataset="stl10", train_limit=64, **small, **once)
+
+
+def test_trained_without_labels_and_evaluated_with_them(stl10, loaded, monkeypatch):
+    seen = []
+    train = vision.train
+    monkeypatch.setattr(vision, "train", lambda *a, **k: seen.append(a[2]) or train(*a, **k))
+    record = run_vision(stl10, profile="paper", device="cpu")
+    # The limit is of the images to train with; all labelled ones count.
+    assert sorted(loaded) == [("test", 0), ("train", 0), ("unlabeled", 64)]
+    assert torch.equal(seen[0], small_stl10("unlabeled").images[:64])
+    assert record.details["data"] == {
+        "train": small_stl10("unlabeled").limit(64).content_hash(),
+        "labelled": small_stl10("train").content_hash(),
+        "test": small_stl10("test").content_hash(),
+    }
+    model = trained_model(stl10, training_images(stl10))
+    assert torch.equal(labelled_images(stl10).images, small_stl10("train").images)
+    again = vision.evaluate(model, small_stl10("train"), small_stl10("test"), stl10)
+    assert again == [m for m in record.metrics if m.split != "train"]
+
+
+def test_other_sets_are_loaded_once(tiny, monkeypatch, tmp_path):
+    monkeypatch.setenv("WEINCE_RUNS", str(tmp_path / "again"))
+    asked, load = [], vision.load
+    monkeypatch.setattr(vision, "load", lambda *a, **k: asked.append(a[1]) or load(*a, **k))
+    run_vision(tiny[0], profile="quick", device="cpu")
+    assert asked == ["train", "test"]
+
+
+def test_a_class_too_small_for_the_split_is_named_before_training(stl10, monkeypatch):
+    monkeypatch.setattr(vision, "train", lambda *a, **k: pytest.fail("trained first"))
+    monkeypatch.setitem(SIZES, "train", 45)
+    with pytest.raises(ValueError, match=r"stl10: class 'f' has 4 of the 45 .* which needs 5"):
+        run_vision(stl10, profile="paper", device="cpu")
+    assert store.find("vision", stl10.canonical()) is None

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from click.testing import CliRunner
 from safetensors.torch import save_file
 
 from weince_lib.records import store
@@ -18,7 +19,6 @@ from weince_lib.runs.text_config import text_config
 from weince_lib.text import load_corpus
 from weince_lib.text.tokens import word_tokenizer
 from weince_lib.training import NonFiniteLossError
-from weince_lib.training.checkpoints import CheckpointError
 from weince_lib.training.processes import ProcessError
 from weince_lib.training.stopping import TrainingInterrupted
 
@@ -72,6 +72,12 @@ def test_one_run_from_the_command_line(tmp_path, folder):
     assert record.labels["profile"] == "custom"  # in no table
 
 
+def run(*words):
+    """Exit status, what was printed, and what was said of an error."""
+    done = CliRunner().invoke(text.main, words)
+    return done.exit_code, done.stdout, done.stderr
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
@@ -88,11 +94,9 @@ def test_one_run_from_the_command_line(tmp_path, folder):
         ("sts=grammar,stsc", "unknown STS data 'stsc'"),
     ],
 )
-def test_a_wrong_setting_is_one_line(setting, message, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("WEINCE_RUNS", str(tmp_path))
-    assert text.main([*WORDS, setting]) == 1
-    out, err = capsys.readouterr()
-    assert not out
+def test_a_wrong_setting_is_one_line(setting, message):
+    code, out, err = run(*WORDS, setting)
+    assert (code, out) == (1, "")
     assert err.startswith("Error: ") and message in err and err.count("\n") == 1
 
 
@@ -104,7 +108,7 @@ def test_a_wrong_setting_is_one_line(setting, message, tmp_path, monkeypatch, ca
         ('sts=["grammar"]', ("grammar",)),
     ],
 )
-def test_sets_are_named_with_commas(word, sets, monkeypatch, capsys):
+def test_sets_are_named_with_commas(word, sets, monkeypatch):
     asked = []
 
     def noted(config, *, profile):
@@ -112,41 +116,33 @@ def test_sets_are_named_with_commas(word, sets, monkeypatch, capsys):
         return SimpleNamespace(path="record.json")
 
     monkeypatch.setattr(text, "run_text", noted)
-    assert text.main([*WORDS, word]) == 0
+    assert run(*WORDS, word) == (0, "record.json\n", "")
     assert asked == [(sets, 3, "quick")]
-    assert capsys.readouterr().out == "record.json\n"
 
 
 @pytest.mark.parametrize(
     ("raised", "status", "told"),
     [
-        (CheckpointError("c: damaged"), 1, "Error: c: damaged\n"),
         (NonFiniteLossError("step 3"), 1, "Error: step 3\n"),
         (ProcessError("too many\nof them"), 1, "Error: too many of them\n"),
         (TrainingInterrupted("stopped after 3 of 6 steps"), 130, "stopped after 3 of 6 steps\n"),
         (KeyboardInterrupt(), 130, "stopped; run again to continue\n"),
+        (signal.SIGTERM, 130, "stopped; run again to continue\n"),
     ],
 )
-def test_what_stops_a_run_is_one_line(raised, status, told, monkeypatch, capsys):
+def test_what_stops_a_run_is_one_line(raised, status, told, monkeypatch):
     def stopped(config, *, profile):
+        if isinstance(raised, signal.Signals):
+            signal.raise_signal(raised)
         raise raised
 
     monkeypatch.setattr(text, "run_text", stopped)
-    assert text.main(WORDS) == status
-    assert capsys.readouterr() == ("", told)
+    assert run(*WORDS) == (status, "", told)
 
 
-def test_sigterm_ends_a_run_as_ctrl_c_does(monkeypatch, capsys):
-    monkeypatch.setattr(text, "run_text", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
-    assert text.main(WORDS) == 130
-    assert capsys.readouterr() == ("", "stopped; run again to continue\n")
-
-
-def test_arguments_explain_themselves(capsys):
-    for words, code in ((["--help"], 0), (["--profile", "fast"], 2), (["--preset", "best"], 2)):
-        with pytest.raises(SystemExit) as ended:
-            text.main(words)
-        assert ended.value.code == code
-    out, err = capsys.readouterr()
-    assert "sts=stsb,sickr" in out and "of weights, order and dropout" in out
-    assert "colab" in err and "calibrated" in err
+def test_arguments_explain_themselves():
+    code, out, _ = run("--help")
+    assert code == 0 and "sts=stsb,sickr" in out
+    for words, known in ((["--profile", "fast"], "colab"), (["--preset", "best"], "calibrated")):
+        code, _, err = run(*words)
+        assert code == 2 and known in err

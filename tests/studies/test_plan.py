@@ -11,9 +11,9 @@ from weince_lib.cli import main
 from weince_lib.experiments import PROFILES, ConfigError, vision_config
 from weince_lib.publish import notebooks
 from weince_lib.records import store
-from weince_lib.runs import timing
+from weince_lib.runs import fastest
 from weince_lib.runs.text_config import text_config
-from weince_lib.runs.vision_metrics import features_bytes
+from weince_lib.runs.vision import features_bytes
 from weince_lib.studies import grid, sweep
 from weince_lib.studies import plan as planning
 from weince_lib.studies.grid import Study
@@ -101,7 +101,7 @@ def test_a_step_is_timed_as_a_study_makes_it_and_leaves_nothing_behind(small, mo
     config = small.runs()[2].config.model_copy(update={"width": 16})
     made, taken = [], []
 
-    class Watched(timing.TrainingStep):
+    class Watched(fastest.TrainingStep):
         def __init__(self, config, images, device, execution):
             made.append((config.batch_size, len(images), execution))
             super().__init__(config, images, device, execution)

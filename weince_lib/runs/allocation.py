@@ -65,11 +65,7 @@ class AllocationConfig(OnEncoder):
 
 
 def allocation_config(encoder_run: VisionConfig, profile: str, **settings: Any) -> AllocationConfig:
-    """Build a config from flat settings; ``"auto"`` leaves one to :meth:`AllocationConfig.of`.
-
-    Raises:
-        ConfigError: one line naming the value and what is allowed.
-    """
+    """:meth:`AllocationConfig.of` with some settings changed, see :meth:`.OnEncoder.changed`."""
     return AllocationConfig.of(encoder_run, profile).changed(settings)
 
 
@@ -114,9 +110,7 @@ def allocations(config: AllocationConfig, choices: ChoiceBank) -> dict[int, Allo
 def run_allocation(config: AllocationConfig, *, profile: str) -> Record:
     """Measure risk and gradients on the run's encoder, or return the record that is there.
 
-    Args:
-        config: see :class:`AllocationConfig`.
-        profile: decides which table it is collected into.
+    ``profile`` decides which table it is collected into.
     """
     standard = config == AllocationConfig.of(config.encoder_run, profile)
     return measured_once(

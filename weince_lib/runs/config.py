@@ -17,11 +17,9 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
     TypeAdapter,
     ValidationError,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
@@ -40,22 +38,42 @@ from ..losses import (
 )
 from ..vision.datasets import DATA_SETS, DATASETS
 
-if TYPE_CHECKING:
-    from .text_config import TextConfig
-
 #: The value of a notebook parameter that is left to the profile.
 AUTO = "auto"
 
 Positive = Annotated[int, Field(ge=1)]
 Model = TypeVar("Model", bound=BaseModel)
-Run = TypeVar("Run", "VisionConfig", "TextConfig")
 
 
 class ConfigError(InputError):
     """Settings that make no run; one line that names the value and the known ones."""
 
 
-class VisionConfig(BaseModel):
+class RunConfig(BaseModel):
+    """What the configs of image and of sentence runs share.
+
+    Both have the fields below, each in its own order: records and notebooks show them in it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    if TYPE_CHECKING:
+        encoder: str
+        loss: str
+        temperature: float
+        tail: TailSettings | None
+        seed: int
+
+    def canonical(self) -> dict[str, Any]:
+        """JSON values, the same for every way of writing the same run."""
+        return self.model_dump(mode="json")
+
+    @property
+    def label(self) -> str:
+        """The loss's name in tables and figures, see :func:`loss_label`."""
+        return loss_label(self.loss, self.tail)
+
+
+class VisionConfig(RunConfig):
     """One SimCLR run: training, then frozen-feature evaluation (paper section 4, appendix F).
 
     Attributes:
@@ -87,8 +105,6 @@ class VisionConfig(BaseModel):
         probe_seeds: the probe's seeds; averaged within an encoder.
         split_seeds: seeds of the 80/20 splits for kNN; averaged within an encoder.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     dataset: str
     train_limit: Annotated[int, Field(ge=0)] = 0
@@ -140,12 +156,15 @@ class VisionConfig(BaseModel):
 
     @model_validator(mode="after")
     def _fitting(self) -> Self:
-        if (self.tail is not None) != (self.loss == "weince"):
-            raise ValueError(f"loss {self.loss!r} and tail = {self.tail} do not fit")
-        if (self.ablation is not None) != (self.loss == "ablation"):
-            raise ValueError(f"loss {self.loss!r} and ablation = {self.ablation} do not fit")
-        if (self.options is not None) != (self.loss in LOSSES):
-            raise ValueError(f"loss {self.loss!r} and options = {self.options} do not fit")
+        belongs = {
+            "tail": self.loss == "weince",
+            "ablation": self.loss == "ablation",
+            "options": self.loss in LOSSES,
+        }
+        for name, wanted in belongs.items():
+            value = getattr(self, name)
+            if (value is not None) != wanted:
+                raise ValueError(f"loss {self.loss!r} and {name} = {value} do not fit")
         if self.loss == "self-setting" and self.temperature != 0.5:
             raise ValueError(
                 f"temperature = {self.temperature}: the loss 'self-setting' sets its own; leave it"
@@ -154,18 +173,17 @@ class VisionConfig(BaseModel):
             raise ValueError(f"width = {self.width} does not fit encoder {self.encoder!r}")
         return self
 
-    @model_serializer(mode="wrap")
-    def _without_unused(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Fields younger than some records only where they are used: those keep their keys."""
-        content: dict[str, Any] = usual(self)
-        for name in ("ablation", "options"):
-            if getattr(self, name) is None:
-                content.pop(name, None)
-        return content
-
     def canonical(self) -> dict[str, Any]:
-        """JSON values, the same for every way of writing the same run."""
-        return self.model_dump(mode="json")
+        """JSON values, the same for every way of writing the same run.
+
+        Fields younger than some records are there only where they are used: those keep their keys.
+        """
+        younger = ("ablation", "options")
+        return {
+            name: value
+            for name, value in super().canonical().items()
+            if name not in younger or value is not None
+        }
 
     @property
     def label(self) -> str:
@@ -265,26 +283,17 @@ SEEDS = (7, 21, 63, 84)
 _TAIL_FIELDS = tuple(field.name for field in dataclasses.fields(TailSettings))
 
 
-def profile_defaults(profile: str) -> dict[str, Any]:
+def profile_defaults(
+    profile: str, profiles: Mapping[str, dict[str, Any]] = PROFILES
+) -> dict[str, Any]:
     """The settings a profile fixes.
 
     Raises:
         ConfigError: for an unknown profile, with the known ones listed.
     """
-    if profile not in PROFILES:
-        raise ConfigError(f"unknown profile {profile!r}; known: {', '.join(PROFILES)}")
-    return dict(PROFILES[profile])
-
-
-def profile_stamp(profile: str) -> str:
-    """The profile's name with a hash of its settings: tables leave out runs of older settings."""
-    return stamp(profile, vision_config(profile).canonical())
-
-
-def stamp(profile: str, canonical: Mapping[str, Any]) -> str:
-    """A profile's name with a hash of its run's settings in canonical form."""
-    text = json.dumps(canonical, sort_keys=True)
-    return f"{profile}@{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    if profile not in profiles:
+        raise ConfigError(f"unknown profile {profile!r}; known: {', '.join(profiles)}")
+    return dict(profiles[profile])
 
 
 def vision_config(profile: str, **settings: Any) -> VisionConfig:
@@ -307,22 +316,36 @@ def vision_config(profile: str, **settings: Any) -> VisionConfig:
 def with_tail(defaults: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Flat settings over a profile's, with the single ones of the tail put together.
 
-    Args:
-        defaults: of the profile.
-        settings: see :func:`vision_config`.
-
     Raises:
         ConfigError: for an unknown preset, or naming the wrong setting of the tail.
     """
     given = {name: value for name, value in settings.items() if value != AUTO}
     merged = {"loss": "weince"} | dict(defaults) | given
     chosen = merged.pop("preset", "paper")
-    overrides = {name: merged.pop(name) for name in _TAIL_FIELDS if name in merged}
+    fields = [field.name for field in dataclasses.fields(TailSettings)]
+    overrides = {name: merged.pop(name) for name in fields if name in merged}
     # Checked for InfoNCE too: a misspelt preset should not pass because it is not used.
-    tail = tail_settings(chosen, overrides)
+    try:
+        values = dataclasses.asdict(preset(chosen)) | overrides
+        tail = TypeAdapter(TailSettings).validate_python(values)
+    except ValidationError as error:
+        raise _config_error(error, TailSettings) from error
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
     if merged["loss"] not in ("infonce", "ablation", *LOSSES):
         merged["tail"] = tail
     return merged
+
+
+def profile_stamp(profile: str) -> str:
+    """The profile's name with a hash of its settings: tables leave out runs of older settings."""
+    return stamp(profile, vision_config(profile).canonical())
+
+
+def stamp(profile: str, canonical: Mapping[str, Any]) -> str:
+    """A profile's name with a hash of its run's settings in canonical form."""
+    text = json.dumps(canonical, sort_keys=True)
+    return f"{profile}@{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def is_own(config: VisionConfig, profile: str) -> bool:
@@ -332,7 +355,7 @@ def is_own(config: VisionConfig, profile: str) -> bool:
     return varies_loss_and_seed(config, partial(vision_config, profile))
 
 
-def varies_loss_and_seed(config: Run, make: Callable[..., Run]) -> bool:
+def varies_loss_and_seed(config: RunConfig, make: Callable[..., RunConfig]) -> bool:
     """Whether a run is what its profile makes of its loss, preset and seed.
 
     Args:
@@ -345,19 +368,32 @@ def varies_loss_and_seed(config: Run, make: Callable[..., Run]) -> bool:
     return make(loss=config.loss, seed=config.seed, **tail) == config
 
 
-def tail_settings(chosen: str, overrides: Mapping[str, Any]) -> TailSettings:
-    """A preset with single settings changed.
+def labels(config: VisionConfig, profile: str) -> dict[str, Any]:
+    """How tables name a run. One whose settings are not its profile's own is in no table.
 
     Raises:
-        ConfigError: for an unknown preset, or naming the wrong setting.
+        ConfigError: for an unknown profile.
     """
-    try:
-        values = dataclasses.asdict(preset(chosen)) | dict(overrides)
-        return TypeAdapter(TailSettings).validate_python(values)
-    except ValidationError as error:
-        raise ConfigError("; ".join(_one_line(e, TailSettings) for e in error.errors())) from error
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
+    own = profile_stamp(profile)  # first: an unknown profile is refused for every run
+    return table_labels(config, own if is_own(config, profile) else "custom", config.dataset)
+
+
+def table_labels(config: RunConfig, own: str, dataset: str) -> dict[str, Any]:
+    """The labels of a run of images or of sentences.
+
+    Args:
+        config: the run.
+        own: the stamp of its profile, or ``"custom"``.
+        dataset: what it was trained on.
+    """
+    return {
+        "profile": own,
+        "dataset": dataset,
+        "encoder": config.encoder,
+        "loss": config.label,
+        "temperature": config.temperature,
+        "seed": config.seed,
+    }
 
 
 def parse(model: type[Model], values: Mapping[str, Any]) -> Model:
@@ -369,7 +405,11 @@ def parse(model: type[Model], values: Mapping[str, Any]) -> Model:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ConfigError("; ".join(_one_line(e, model) for e in error.errors())) from error
+        raise _config_error(error, model) from error
+
+
+def _config_error(error: ValidationError, model: type) -> ConfigError:
+    return ConfigError("; ".join(_one_line(part, model) for part in error.errors()))
 
 
 def _one_line(error: Any, model: type) -> str:

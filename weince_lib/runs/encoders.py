@@ -30,8 +30,8 @@ from ..training import load_checkpoint, restore_model
 from ..vision import ImageSet, SimCLR
 from ..vision.training import snapshot_path
 from .config import SEEDS, ConfigError, VisionConfig, parse, vision_config
+from .trained import CHECKPOINT
 from .vision import (
-    CHECKPOINT,
     EXPERIMENT,
     build_model,
     models_along_training,
@@ -65,7 +65,7 @@ def key_of(config: VisionConfig) -> str:
 
 
 def weights_path(key: str) -> Path | None:
-    """Where a committed encoder is, or would be; ``None`` where none count."""
+    """Where a committed encoder is, or would be; ``None`` where ``WEINCE_ENCODERS`` is empty."""
     folder = paths.encoders()
     return None if folder is None else folder / EXPERIMENT / f"{key}.safetensors"
 
@@ -130,7 +130,7 @@ def frozen_model(config: VisionConfig, images: ImageSet) -> SimCLR:
     held = committed_record(config)
     if held is None:
         return trained_model(config, images)
-    return _restored(config, images, held.key, config.epochs)
+    return _restored(config, images, held, [config.epochs])[config.epochs]
 
 
 def frozen_models(config: VisionConfig, images: ImageSet) -> dict[int, SimCLR]:
@@ -144,10 +144,8 @@ def frozen_models(config: VisionConfig, images: ImageSet) -> dict[int, SimCLR]:
     if held is None:
         return models_along_training(config, images)
     _require_epochs(held, config)
-    models = {0: build_model(config, images).eval()}
-    for epoch in _epochs(held):
-        models[epoch] = _restored(config, images, held.key, epoch)
-    return models
+    epochs = [int(epoch) for epoch in held.details["encoder"]["epochs"]]
+    return {0: build_model(config, images).eval()} | _restored(config, images, held, epochs)
 
 
 def committed_record(config: VisionConfig) -> Record | None:
@@ -161,11 +159,7 @@ def committed_record(config: VisionConfig) -> Record | None:
 
 
 def committed_records() -> list[Path]:
-    """The record files of all committed encoders, each verified.
-
-    Raises:
-        EncoderError: see :func:`committed_record`.
-    """
+    """The record files of all committed encoders, each verified; see :func:`committed_record`."""
     folder = paths.encoders()
     if folder is None:
         return []
@@ -174,11 +168,7 @@ def committed_records() -> list[Path]:
 
 
 def measured_on(config: VisionConfig) -> dict[str, Any]:
-    """What a record of something measured on a run's encoder says of it, for its details.
-
-    ``{"encoder": {"sha256": ...}}`` for a committed one; nothing for one that was trained here,
-    which lies beside the record.
-    """
+    """What a record of a measurement says of the encoder: the hash of a committed one's weights."""
     held = committed_record(config)
     return {} if held is None else {"encoder": {"sha256": held.details["encoder"]["sha256"]}}
 
@@ -219,10 +209,11 @@ def commit_encoder(config: VisionConfig) -> Path:
     sources = {config.epochs: checkpoint}
     if config.loss in ALONG_TRAINING:
         sources |= {e: snapshot_path(checkpoint, e) for e in snapshot_epochs(config.epochs)}
-    tensors: dict[str, Tensor] = {}
-    for epoch, path in sorted(sources.items()):
-        for name, value in load_checkpoint(path)["model"].items():
-            tensors[f"{_prefix(epoch)}{name}"] = value.contiguous()
+    tensors: dict[str, Tensor] = {
+        f"{_prefix(epoch)}{name}": value.contiguous()
+        for epoch, path in sorted(sources.items())
+        for name, value in load_checkpoint(path)["model"].items()
+    }
     about = {"format": FORMAT, "key": record.key, "config": config.canonical()}
     # One entry: several come in any order, and the same weights would have another hash.
     content = save(tensors, {HEADER: json.dumps(about, sort_keys=True)})
@@ -243,12 +234,12 @@ def _verified(key: str) -> Record | None:
     if weights is None:
         return None
     about = weights.with_suffix(".json")
-    if not (weights.exists() or about.exists()):
-        return None
     mend = f"restore both with git, or make them anew: weince encoders --make {key}"
-    for path, other in ((weights, about), (about, weights)):
-        if not path.exists():
-            raise EncoderError(f"{path} is missing, {other.name} is there; {mend}")
+    missing = [path for path in (weights, about) if not path.exists()]
+    if len(missing) == 2:
+        return None
+    if missing:
+        raise EncoderError(f"{missing[0]} is missing, the other of its two files is there; {mend}")
     try:
         record = store.read(about)
         wanted = str(record.details["encoder"]["sha256"])
@@ -257,15 +248,14 @@ def _verified(key: str) -> Record | None:
     own = store.content_key(record.experiment, record.config)
     if not record.key == own == key:
         raise EncoderError(f"{about} holds the record of {own}, expected {key}; {mend}")
-    found = hashlib.sha256(weights.read_bytes()).hexdigest()
+    found, whose = hashlib.sha256(weights.read_bytes()).hexdigest(), _key_in(weights)
     if found != wanted:
-        whose = _key_in(weights)
         of = f" of encoder {whose}" if whose not in ("", key) else ""
         raise EncoderError(
             f"{weights} has the SHA-256 {found[:16]}{of}, its record {about.name} says "
             f"{wanted[:16]}; {mend}"
         )
-    if (whose := _key_in(weights)) != key:
+    if whose != key:
         raise EncoderError(f"{weights} holds the encoder of {whose}, expected {key}; {mend}")
     return record
 
@@ -279,28 +269,29 @@ def _key_in(weights: Path) -> str:
         return ""
 
 
-def _restored(config: VisionConfig, images: ImageSet, key: str, epoch: int) -> SimCLR:
-    path = weights_path(key)
-    assert path is not None
-    prefix = _prefix(epoch)
+def _restored(
+    config: VisionConfig, images: ImageSet, held: Record, epochs: list[int]
+) -> dict[int, SimCLR]:
+    """Models by epoch from a committed file of weights."""
+    path = held.path.with_suffix(".safetensors")
+    models = {}
     with safe_open(path, framework="pt") as file:
-        own = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
-        weights = {name.removeprefix(prefix): file.get_tensor(name).clone() for name in own}
-    model = build_model(config, images)
-    restore_model(model, {"model": weights}, path)
-    return model.eval()
+        for epoch in epochs:
+            prefix = _prefix(epoch)
+            own = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
+            weights = {name.removeprefix(prefix): file.get_tensor(name).clone() for name in own}
+            models[epoch] = build_model(config, images).eval()
+            restore_model(models[epoch], {"model": weights}, path)
+    return models
 
 
 def _require_epochs(record: Record, config: VisionConfig) -> None:
-    if not set(snapshot_epochs(config.epochs)) <= set(_epochs(record)):
+    epochs = snapshot_epochs(config.epochs)
+    if not set(epochs) <= set(record.details["encoder"]["epochs"]):
         raise EncoderError(
             f"{weights_path(record.key)} holds the last epoch of a {config.label} run and not the "
-            f"epochs {snapshot_epochs(config.epochs)}; train it here: -p retrain True"
+            f"epochs {epochs}; train it here: -p retrain True"
         )
-
-
-def _epochs(record: Record) -> list[int]:
-    return [int(epoch) for epoch in record.details["encoder"]["epochs"]]
 
 
 def _prefix(epoch: int) -> str:

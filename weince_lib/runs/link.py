@@ -78,24 +78,17 @@ class LinkConfig(OnEncoder):
     @property
     def kept(self) -> list[int]:
         """Numbers of hardest negatives kept (Figure 7): all of them, a half, a quarter, ..."""
-        return _halvings(2 * self.batch_size - 2)
+        negatives = 2 * self.batch_size - 2
+        return sorted(negatives >> k for k in range(6) if negatives >> k >= 4)
 
     @property
     def pools(self) -> list[int]:
         """Sizes of the pool that an eighth is kept of (Figure 8; 64 of 512 in the paper)."""
-        return _halvings(2 * self.batch_size - 2)[-4:]
-
-
-def _halvings(negatives: int) -> list[int]:
-    return sorted(negatives >> k for k in range(6) if negatives >> k >= 4)
+        return self.kept[-4:]
 
 
 def link_config(encoder_run: VisionConfig, profile: str, **settings: Any) -> LinkConfig:
-    """Build a config from flat settings; ``"auto"`` leaves one to :meth:`LinkConfig.of`.
-
-    Raises:
-        ConfigError: one line naming the value and what is allowed.
-    """
+    """:meth:`LinkConfig.of` with some settings changed, see :meth:`.OnEncoder.changed`."""
     return LinkConfig.of(encoder_run, profile).changed(settings)
 
 
@@ -119,18 +112,10 @@ def run_link(config: LinkConfig, *, profile: str) -> Record:
     Raises:
         FileNotFoundError: if the encoder has not been trained yet.
     """
+    standard = config == LinkConfig.of(config.encoder_run, profile)
     return measured_once(
-        EXPERIMENT,
-        config,
-        lambda: _measured(config),
-        profile=profile,
-        standard=is_standard(config, profile),
+        EXPERIMENT, config, lambda: _measured(config), profile=profile, standard=standard
     )
-
-
-def is_standard(config: LinkConfig, profile: str) -> bool:
-    """Whether a measurement is the profile's own."""
-    return config == LinkConfig.of(config.encoder_run, profile)
 
 
 def _measured(config: LinkConfig) -> tuple[list[Metric], dict[str, Any]]:
@@ -159,7 +144,11 @@ def _measured(config: LinkConfig) -> tuple[list[Metric], dict[str, Any]]:
     power = comparison.parameters["power"]
     low, high = power["exponent low"], power["exponent high"]
     metrics.append(Metric("power_exponent", power["exponent"], low=low, high=high))
-    gains = {_slug(name): comparison.gain(name) for name in LINKS if name != "softmax"}
+    gains = {
+        name.replace(" + ", "_").replace(" ", "_").replace("-", "_"): comparison.gain(name)
+        for name in LINKS
+        if name != "softmax"
+    }
     gains |= {name: comparison.gain(*pair) for name, pair in DIFFERENCES.items()}
     metrics += [Metric.of(f"gain_{name}", test.interval) for name, test in gains.items()]
     full = comparison.parameters["blend + heavy-tail"]
@@ -182,18 +171,14 @@ def _measured(config: LinkConfig) -> tuple[list[Metric], dict[str, Any]]:
 
 
 def run_link_epochs(config: LinkConfig, *, profile: str) -> Record:
-    """Link selection at epochs 0, 1, 2, 4, 8, ... and the last (Figure 9), as a record.
-
-    Args:
-        config: see :class:`LinkConfig`.
-        profile: decides which table it is collected into.
-    """
+    """Link selection at epochs 0, 1, 2, 4, 8, ... and the last (Figure 9); see :func:`run_link`."""
+    standard = config == LinkConfig.of(config.encoder_run, profile)
     return measured_once(
         EPOCHS_EXPERIMENT,
         config,
         lambda: _measured_epochs(config),
         profile=profile,
-        standard=is_standard(config, profile),
+        standard=standard,
     )
 
 
@@ -256,17 +241,12 @@ def _effects(ablations: dict[str, dict[str, list[AblationPoint]]]) -> list[Metri
     return metrics
 
 
-def _slug(name: str) -> str:
-    return name.replace(" + ", "_").replace(" ", "_").replace("-", "_")
-
-
 def gain_json(test: GainTest) -> dict[str, Any]:
     """A gain with its interval and p-values, as a record keeps it."""
-    i = test.interval
     return {
-        "mean": i.mean,
-        "low": i.low,
-        "high": i.high,
+        "mean": test.interval.mean,
+        "low": test.interval.low,
+        "high": test.interval.high,
         "p_t": test.p_t,
         "p_wild": test.p_wild,
         "per_batch": np.asarray(test.per_batch).tolist(),

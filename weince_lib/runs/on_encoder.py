@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, Field
 
 from ..diagnostics import ScoreBank, two_view_bank
 from ..records import store
 from ..records.store import Metric, Record
 from ..vision import ImageSet, SimCLR, augmentation
-from .config import AUTO, ConfigError, VisionConfig, parse
+from .config import AUTO, ConfigError, VisionConfig, labels, parse
 from .encoders import frozen_model, is_current, measured_on
-from .vision import check_current, files_now, labels, load_images, training_images
+from .vision import check_current, files_now, load_images, training_images
 
 
 class OnEncoder(BaseModel):
@@ -33,17 +33,15 @@ class OnEncoder(BaseModel):
     images: Literal["training", "unseen"] = "training"
     seed: Annotated[int, Field(ge=0)] = 0
 
-    @model_serializer(mode="wrap")
-    def _without_default(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """``images`` only where it is not the default: older records keep their keys."""
-        content: dict[str, Any] = usual(self)
-        if self.images == "training":
-            content.pop("images", None)
-        return content
-
     def canonical(self) -> dict[str, Any]:
-        """JSON values for the record's key."""
-        return self.model_dump(mode="json")
+        """JSON values for the record's key; ``images`` only where it is not the default.
+
+        Records that are older than that setting keep their keys.
+        """
+        content = self.model_dump(mode="json") | {"encoder_run": self.encoder_run.canonical()}
+        if self.images == "training":
+            del content["images"]
+        return content
 
     def changed(self, settings: Mapping[str, Any]) -> Self:
         """The same with other settings; ``"auto"`` leaves one as it is.

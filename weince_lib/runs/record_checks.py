@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from ..evaluation import Interval
 from ..records import store
 from ..records.store import Metric, Record
-from .config import ConfigError, profile_defaults, profile_stamp
+from .config import PROFILES, profile_defaults, profile_stamp
 
 Choice = TypeVar("Choice")
 
@@ -19,7 +19,8 @@ def by_profile(profile: str, **choices: Choice) -> Choice:
 
     Args:
         profile: a name in :data:`~.config.PROFILES`.
-        choices: profile to value; a profile without its own takes the nearest smaller one's.
+        choices: profile to value. A profile without a value of its own takes that of the one
+            before it in :data:`~.config.PROFILES`, where they go from small to large.
 
     Raises:
         ConfigError: for a profile that does not exist, in either place.
@@ -29,12 +30,9 @@ def by_profile(profile: str, **choices: Choice) -> Choice:
         raise TypeError("by_profile needs a value for 'quick'")
     for name in (profile, *choices):
         profile_defaults(name)
-    chosen = choices["quick"]
-    for name in ("quick", "cpu", "colab", "gpu", "paper"):
-        chosen = choices.get(name, chosen)
-        if name == profile:
-            return chosen
-    raise ConfigError(f"profile {profile!r} has no size")
+    sizes = list(PROFILES)
+    smaller = [name for name in sizes[: sizes.index(profile) + 1] if name in choices]
+    return choices[smaller[-1]]
 
 
 def record_checks(

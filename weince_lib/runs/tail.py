@@ -39,11 +39,7 @@ class TailConfig(OnEncoder):
 
 
 def tail_config(encoder_run: VisionConfig, **settings: Any) -> TailConfig:
-    """Build a config from flat settings; ``"auto"`` leaves one to :meth:`TailConfig.of`.
-
-    Raises:
-        ConfigError: one line naming the value and what is allowed.
-    """
+    """:meth:`TailConfig.of` with some settings changed, see :meth:`.OnEncoder.changed`."""
     return TailConfig.of(encoder_run).changed(settings)
 
 

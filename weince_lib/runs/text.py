@@ -5,58 +5,167 @@ python -m weince_lib.experiments.text --profile paper --loss infonce --seed 1
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-import time
-from contextlib import ExitStack
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
+import click
 import torch
 from torch import nn
 
-from .. import files
-from ..errors import SHOWN, one_line
+from .. import paths
+from ..errors import SHOWN, MissingPackageError, checking_input, one_line
 from ..losses import PRESETS
 from ..records import store
 from ..records.store import Metric, Record
-from ..text import sts_score
-from ..text.simcse import SimCSE, encode
+from ..text import load_corpus, load_sts, sts_score
+from ..text.encoders import StaticEncoder, TinyTransformer, load_transformer
+from ..text.simcse import SimCSE, encode, seeded
 from ..text.sts import StsPairs
-from ..text.tokens import SentenceTokenizer
+from ..text.tokens import SentenceTokenizer, TokenisedCorpus, tokenise, word_tokenizer
 from ..text.training import BEST, SimCSESettings, snapshot, train_simcse
-from ..training.checkpoints import load_checkpoint, restore_model
-from ..training.processes import World, current_world, join_processes
+from ..text.weights import check_hash, model_folder, read_tokenizer, weights_file, word_embeddings
+from ..training import load_checkpoint, restore_model
+from ..training.processes import World
 from ..training.stopping import sigterm_interrupts
 from .config import ConfigError
-from .text_config import TEXT_PROFILES, TextConfig, text_config, text_stamp
-from .text_data import (
-    TextData,
-    build_text_model,
-    check_current_text,
-    load_text,
-    text_labels,
-    total_steps,
-)
+from .text_config import TEXT_PROFILES, TextConfig, text_config, text_labels
+from .trained import CHECKPOINT, Measured, finished_checkpoint, trained_once
 
 __all__ = [
     "TextConfig",
     "TextData",
     "build_text_model",
+    "check_current_text",
     "load_text",
     "models_along_text",
     "run_text",
     "score",
     "text_config",
     "text_labels",
-    "train_text",
 ]
 
 EXPERIMENT = "text"
-CHECKPOINT = "checkpoint.safetensors"
+
+
+@dataclass(frozen=True)
+class TextData:
+    """What a run reads.
+
+    Attributes:
+        corpus: the sentences as tokens.
+        corpus_hash: of the sentences.
+        tokenizer: that made them.
+        folder: of the model's weights; None for an encoder from scratch.
+        weights: SHA-256 of these; empty for an encoder from scratch.
+        dev: pairs that choose the best checkpoint.
+        test: pairs of every set.
+    """
+
+    corpus: TokenisedCorpus
+    corpus_hash: str
+    tokenizer: SentenceTokenizer
+    folder: Path | None
+    weights: str
+    dev: StsPairs
+    test: tuple[StsPairs, ...]
+
+
+def load_text(config: TextConfig) -> TextData:
+    """Find model, corpus and pairs of a run; what is missing is known before training.
+
+    Raises:
+        ModelFolderError: for a model that lacks a part or has other weights than asked for.
+        FileNotFoundError: for a corpus or pairs that are not here.
+        InputError: for a corpus or pairs that are wrong.
+    """
+    with checking_input():
+        dev = load_sts(config.sts[0], "dev")
+        test = tuple(load_sts(name, "test") for name in config.sts)
+        folder, weights = None, ""
+        if config.model:
+            folder = model_folder(config.model)
+            weights = check_hash(weights_file(folder), config.weights_sha256)
+        corpus = load_corpus(config.corpus, limit=config.train_limit)
+    tokenizer = SentenceTokenizer(
+        word_tokenizer(corpus) if folder is None else read_tokenizer(folder),
+        config.max_length,
+        special=config.encoder == "transformer",
+    )
+    tokens = tokenise(corpus, tokenizer, folder=paths.runs() / "tokens")
+    return TextData(tokens, corpus.content_hash(), tokenizer, folder, weights, dev, test)
+
+
+def data_now(config: TextConfig) -> dict[str, str]:
+    """Hashes of what the names of a run's corpus and pairs stand for on this machine now.
+
+    Named as records keep them. Left out is what cannot change (the built-in grammar), what the
+    run's key holds already (a text file of one's own, a model's folder), what is not here, and
+    what only the hub could answer; a data set of the hub that is a local folder is looked at.
+
+    Raises:
+        InputError: for a corpus or pairs that are wrong.
+    """
+    found = {}
+    if _may_change(config.corpus):
+        with checking_input(), suppress(FileNotFoundError, MissingPackageError):
+            found["corpus"] = load_corpus(config.corpus, limit=config.train_limit).content_hash()
+    for part, names in (("dev", config.sts[:1]), ("test", config.sts)):
+        with checking_input(), suppress(FileNotFoundError, MissingPackageError):
+            if any(_may_change(name) for name in names):
+                found[part] = " ".join(load_sts(name, part).content_hash() for name in names)
+    return found
+
+
+def _may_change(name: str) -> bool:
+    """Whether a name stands for local data of which the run's key says nothing."""
+    kind, _, rest = name.partition(":")
+    if kind == "hub":
+        return any(Path(place).is_dir() for place in (rest, rest.rpartition(":")[0]) if place)
+    return kind not in ("grammar", "file")
+
+
+def check_current_text(record: Record, config: TextConfig) -> Record:
+    """The record of a run, or one measured on it, if its names stand for the same data now.
+
+    Args:
+        record: of the run, or made from its encoder; one of an earlier version that holds no
+            hashes of its own is taken as it is.
+        config: of the run.
+
+    Raises:
+        StaleRecordError: for other sentences or pairs.
+        InputError: for data that are wrong now.
+    """
+    then = dict(record.details.get("data", {}))
+    if then:
+        if isinstance(then.get("test"), list):
+            then["test"] = " ".join(then["test"])
+        held = replace(record, details=record.details | {"data": then})
+        store.compare_data(held, data_now(config), ", ".join((config.corpus, *config.sts)))
+    return record
+
+
+def build_text_model(config: TextConfig, data: TextData) -> SimCSE:
+    """The run's model with its initial weights; two losses with one seed start from the same."""
+
+    def build() -> SimCSE:
+        encoder: nn.Module
+        if data.folder is None:
+            encoder = TinyTransformer(data.tokenizer.size, max_length=config.max_length)
+        elif config.encoder == "static":
+            encoder = StaticEncoder(word_embeddings(data.folder), config.token_dropout)
+        else:
+            encoder = load_transformer(data.folder, pooling=config.pooling)
+        return SimCSE(encoder, config.head)
+
+    model = seeded(build, config.seed)
+    assert isinstance(model, SimCSE)
+    return model
 
 
 def run_text(
@@ -65,8 +174,8 @@ def run_text(
     """Train and evaluate, or return the record if this config has been run before.
 
     A run that was killed continues from its last checkpoint, to the same bits on one machine with
-    one build of torch. Under ``torchrun`` the processes
-    train together; the first evaluates and writes.
+    one build of torch. Under ``torchrun`` the processes train together; the first evaluates and
+    writes.
 
     Args:
         config: see :class:`TextConfig`.
@@ -83,112 +192,76 @@ def run_text(
         StaleRecordError: if there is a record, of other sentences or pairs than the names stand
             for now.
     """
-    text_stamp(profile)  # an unknown one is better known now than after training
     settings = config.canonical()
-    done = store.find(EXPERIMENT, settings)
-    if done is not None:
-        return check_current_text(done, config)
-    folder = store.record_path(EXPERIMENT, settings).parent
-    folder.mkdir(parents=True, exist_ok=True)
-    with join_processes(device) as (world, own), ExitStack() as stack:
-        if world.first:
-            # Two notebooks that need the same run at once: the second waits and finds the record.
-            stack.enter_context(files.locked(folder / ".lock"))
-        world.wait()
-        done = store.find(EXPERIMENT, settings)
-        if done is None:
-            done = _train_and_evaluate(config, profile, settings, own, world)
-        world.wait()
-        return done or store.read(store.record_path(EXPERIMENT, settings))
+    return trained_once(
+        EXPERIMENT,
+        settings,
+        partial(_train_and_evaluate, config, settings),
+        labels=text_labels(config, profile),
+        check=lambda record: check_current_text(record, config),
+        device=device,
+    )
 
 
 def _train_and_evaluate(
     config: TextConfig,
-    profile: str,
     settings: dict[str, Any],
+    folder: Path,
     device: torch.device,
     world: World,
-) -> Record | None:
-    """The record, written by the first process; the others have none.
-
-    ``settings`` are the config's canonical ones from before the data were read: a corpus's file
-    that changes during the run does not move its record.
-    """
-    folder = store.record_path(EXPERIMENT, settings).parent
-    started = time.time()
+) -> Measured | None:
+    """Metrics and details in the first process; the others have none."""
     data = load_text(config) if world.first else None  # tokenises; the others find the file
     world.wait()
     data = data or load_text(config)
     # On the device from the start: on a CPU, a large encoder takes minutes for the first scores.
     model = build_text_model(config, data).to(device)
-    begun = (folder / CHECKPOINT).exists()
-    steps = total_steps(config, len(data.corpus))
-    start = {} if not world.first else _scores(model, data)
-    history = train_text(config, model, data, folder / CHECKPOINT, device, {steps // 2})
+    checkpoint = folder / CHECKPOINT
+    begun = checkpoint.exists()
+    steps = total_steps(config, data)
+    start = _scores(model, data) if world.first else {}
+    loss = config.build_loss()
+    loss.gather_distributed = world.size > 1
+    history = train_simcse(
+        model,
+        loss,
+        data.corpus,
+        SimCSESettings(**{f.name: getattr(config, f.name) for f in fields(SimCSESettings)}),
+        lambda trained: score(trained, data.tokenizer, data.dev),
+        checkpoint=checkpoint,
+        fingerprint=settings | {"tokens": data.corpus.digest, "weights": data.weights},
+        device=device,
+        snapshots={steps // 2},
+    )
     if not world.first:
         return None
     metrics = _named(start, "_start") + _named(_scores(model, data), "_last")
-    load_into(model, folder / BEST)
+    _load_into(model, folder / BEST)
     metrics += _named(_scores(model, data), "")
-    best = max(history, key=lambda row: row["dev"])
-    metrics.append(Metric("best_step", best["step"]))
+    metrics.append(Metric("best_step", max(history, key=lambda row: row["dev"])["step"]))
     if "lam" in history[0]:
         metrics += [
             Metric(f"mean_{name}", _over_steps(history, key))
             for name, key in (("lambda", "lam"), ("beta", "beta"), ("rho", "rho"))
         ]
-    return store.save(
-        EXPERIMENT,
-        settings,
-        metrics,
-        labels=text_labels(config, profile),
-        started=started,
-        details={
-            "data": {
-                "corpus": data.corpus_hash,
-                "sentences": len(data.corpus),
-                "tokens": data.corpus.digest,
-                "weights": data.weights,
-                "dev": data.dev.content_hash(),
-                "test": [pairs.content_hash() for pairs in data.test],
-            },
-            "steps": steps,
-            "resumed": begun,
-            "history": history,
+    return metrics, {
+        "data": {
+            "corpus": data.corpus_hash,
+            "sentences": len(data.corpus),
+            "tokens": data.corpus.digest,
+            "weights": data.weights,
+            "dev": data.dev.content_hash(),
+            "test": [pairs.content_hash() for pairs in data.test],
         },
-    )
+        "steps": steps,
+        "resumed": begun,
+        "history": history,
+    }
 
 
-def train_text(
-    config: TextConfig,
-    model: SimCSE,
-    data: TextData,
-    checkpoint: Path,
-    device: torch.device | str,
-    snapshots: set[int],
-) -> list[dict[str, float]]:
-    """Train the run's model."""
-    loss = config.build_loss()
-    loss.gather_distributed = current_world().size > 1
-    settings = SimCSESettings(
-        **{
-            name: getattr(config, name)
-            for name in SimCSESettings.__dataclass_fields__
-            if name != "chunk_size"
-        },
-        chunk_size=config.chunk_size,
-    )
-    return train_simcse(
-        model,
-        loss,
-        data.corpus,
-        settings,
-        lambda trained: score(trained, data.tokenizer, data.dev),
-        checkpoint=checkpoint,
-        fingerprint=config.canonical() | {"tokens": data.corpus.digest, "weights": data.weights},
-        device=device,
-        snapshots=snapshots,
-    )
+def total_steps(config: TextConfig, data: TextData) -> int:
+    """Optimiser steps of a run."""
+    return config.epochs * (len(data.corpus) // config.batch_size)
 
 
 def score(model: nn.Module, tokenizer: SentenceTokenizer, pairs: StsPairs) -> float:
@@ -222,12 +295,7 @@ def _over_steps(history: list[dict[str, float]], key: str) -> float:
     return total / before
 
 
-def load_into(model: SimCSE, path: Path) -> SimCSE:
-    """Put kept weights into the run's model.
-
-    Raises:
-        CheckpointError: if they are of another model.
-    """
+def _load_into(model: SimCSE, path: Path) -> SimCSE:
     restore_model(model, load_checkpoint(path), path)
     return model.eval()
 
@@ -235,72 +303,67 @@ def load_into(model: SimCSE, path: Path) -> SimCSE:
 def models_along_text(
     config: TextConfig, data: TextData, device: torch.device | str = "cpu"
 ) -> dict[str, SimCSE]:
-    """The run's model at the start, in the middle and at the end of training.
-
-    Weights of the middle that are gone are made again by training once more, on ``device``, on
-    which the models come.
+    """The run's model at the start, in the middle and at the end of training, on a device.
 
     Raises:
-        FileNotFoundError: if the run has not been finished yet.
+        FileNotFoundError: if the run has not been finished yet, or its weights are gone.
     """
-    record = store.record_path(EXPERIMENT, config.canonical())
-    checkpoint = record.parent / CHECKPOINT
-    if not (record.exists() and checkpoint.exists()):
-        raise FileNotFoundError(f"{checkpoint} is missing; run_text with this config first")
-    step = total_steps(config, len(data.corpus)) // 2
-    kept = snapshot(checkpoint, step)
-    with files.locked(record.parent / ".lock"), TemporaryDirectory(dir=record.parent) as folder:
-        if not kept.exists():
-            again = Path(folder) / CHECKPOINT
-            train_text(config, build_text_model(config, data), data, again, device, {step})
-            snapshot(again, step).replace(kept)
+    end = finished_checkpoint(EXPERIMENT, config.canonical(), "run_text")
+    middle = snapshot(end, total_steps(config, data) // 2)
     models = {"start": build_text_model(config, data).eval()}
-    for stage, path in (("middle", kept), ("end", checkpoint)):
-        models[stage] = load_into(build_text_model(config, data), path)
+    for stage, path in (("middle", middle), ("end", end)):
+        models[stage] = _load_into(build_text_model(config, data), path)
     return {stage: model.to(device) for stage, model in models.items()}
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m weince_lib.runs.text",
-        description="Train a sentence encoder, judge it on STS, and print its record's path. "
-        "A run that is there is found; one that was stopped continues.",
-    )
-    parser.add_argument(
-        "--profile",
-        default="paper",
-        choices=tuple(TEXT_PROFILES),
-        help="settings that are not given come from it (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--loss",
-        default="weince",
-        choices=("infonce", "weince"),
-        help="what is trained with (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--preset",
-        default="paper",
-        choices=tuple(PRESETS),
-        help="how WEINCE reads the batch's tail; nothing to InfoNCE (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=1,
-        help="of weights, order and dropout, 0 or more (default: %(default)s)",
-    )
-    parser.add_argument(
-        "settings",
-        nargs="*",
-        metavar="NAME=VALUE",
-        help="further fields of TextConfig, such as corpus=file:lines.txt, temperature=0.07 or "
-        "sts=stsb,sickr",
-    )
-    return parser
+@click.command()
+@click.option(
+    "--profile",
+    default="paper",
+    show_default=True,
+    type=click.Choice(tuple(TEXT_PROFILES)),
+    help="Settings that are not given come from it.",
+)
+@click.option(
+    "--loss",
+    default="weince",
+    show_default=True,
+    type=click.Choice(("infonce", "weince")),
+    help="What is trained with.",
+)
+@click.option(
+    "--preset",
+    default="paper",
+    show_default=True,
+    type=click.Choice(tuple(PRESETS)),
+    help="How WEINCE reads the batch's tail; nothing to InfoNCE.",
+)
+@click.option(
+    "--seed",
+    default=1,
+    show_default=True,
+    help="Of weights, order and dropout, 0 or more.",
+)
+@click.argument("settings", nargs=-1, metavar="[NAME=VALUE]...")
+def main(profile: str, loss: str, preset: str, seed: int, settings: tuple[str, ...]) -> None:
+    """Train a sentence encoder, judge it on STS, and print its record's path.
+
+    A run that is there is found; one that was stopped continues. NAME=VALUE gives further fields of
+    TextConfig, such as corpus=file:lines.txt, temperature=0.07 or sts=stsb,sickr.
+    """
+    try:
+        config = text_config(profile, loss=loss, preset=preset, seed=seed, **_settings(settings))
+        with sigterm_interrupts():
+            record = run_text(config, profile=profile)
+    except SHOWN as error:
+        raise click.ClickException(one_line(error)) from error
+    except KeyboardInterrupt as stopped:
+        click.echo(str(stopped) or "stopped; run again to continue", err=True)
+        sys.exit(130)
+    click.echo(record.path)
 
 
-def _settings(words: list[str]) -> dict[str, Any]:
+def _settings(words: tuple[str, ...]) -> dict[str, Any]:
     """Settings from NAME=VALUE, values in JSON or else as text; ``sts`` may have commas."""
     settings: dict[str, Any] = {}
     for word in words:
@@ -316,32 +379,5 @@ def _settings(words: list[str]) -> dict[str, Any]:
     return settings
 
 
-def main(words: list[str] | None = None) -> int:
-    """One run from the command line; errors that say what is wrong are one line.
-
-    Returns:
-        0 for a record that is there, 1 for an error, 130 for a run that Ctrl-C or SIGTERM stopped.
-    """
-    given = _parser().parse_args(words)
-    try:
-        config = text_config(
-            given.profile,
-            loss=given.loss,
-            preset=given.preset,
-            seed=given.seed,
-            **_settings(given.settings),
-        )
-        with sigterm_interrupts():
-            record = run_text(config, profile=given.profile)
-    except SHOWN as error:
-        sys.stderr.write(f"Error: {one_line(error)}\n")
-        return 1
-    except KeyboardInterrupt as stopped:
-        sys.stderr.write(f"{str(stopped) or 'stopped; run again to continue'}\n")
-        return 130
-    sys.stdout.write(f"{record.path}\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,17 +8,18 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from ..losses import InfoNCELoss, TailSettings, WEINCELoss
 from ..text.corpora import WIKI_ON_HUB, corpus_file
 from ..text.weights import KNOWN_WEIGHTS, model_folder, weights_file, weights_hash
 from .config import (
-    ConfigError,
     Positive,
-    loss_label,
+    RunConfig,
     parse,
+    profile_defaults,
     stamp,
+    table_labels,
     varies_loss_and_seed,
     with_tail,
 )
@@ -29,7 +30,7 @@ NO_MODEL = ""
 HASH_DIGITS = 12
 
 
-class TextConfig(BaseModel):
+class TextConfig(RunConfig):
     """One SimCSE run: training with dropout as the only augmentation, then STS (paper section 4).
 
     Attributes:
@@ -59,8 +60,6 @@ class TextConfig(BaseModel):
         precision: of the encoder.
         sts: sets to evaluate on; the first one's dev split chooses the best checkpoint.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     corpus: str
     train_limit: Annotated[int, Field(ge=0)] = 0
@@ -108,7 +107,7 @@ class TextConfig(BaseModel):
             FileNotFoundError: for a corpus that is not there.
             ModelFolderError: for a model folder that lacks a part.
         """
-        content = self.model_dump(mode="json")
+        content = super().canonical()
         if is_folder(self.model):
             folder = model_folder(self.model)
             parts = [content_hash(folder / name) for name in ("tokenizer.json", "config.json")]
@@ -119,11 +118,6 @@ class TextConfig(BaseModel):
             path = corpus_file(place)
             content["corpus"] = f"file:{path.name}@{content_hash(path)[:HASH_DIGITS]}"
         return content
-
-    @property
-    def label(self) -> str:
-        """The loss's name in tables and figures."""
-        return loss_label(self.loss, self.tail)
 
     def build_loss(self) -> InfoNCELoss | WEINCELoss:
         """The loss over the paper's candidates: each sentence's first pass against all second."""
@@ -152,7 +146,7 @@ def _hash(path: Path, stamp: tuple[int, ...]) -> str:
 
 
 def is_folder(model: str) -> bool:
-    """Whether a model's name is a place on this machine."""
+    """Whether a model's name is a folder on this machine."""
     return bool(model) and model not in KNOWN_WEIGHTS and Path(model).expanduser().is_dir()
 
 
@@ -220,9 +214,7 @@ def text_config(profile: str, **settings: Any) -> TextConfig:
         ConfigError: one line naming the value and what is known.
         ModelFolderError: for a model folder that lacks a part.
     """
-    if profile not in TEXT_PROFILES:
-        raise ConfigError(f"unknown profile {profile!r}; known: {', '.join(TEXT_PROFILES)}")
-    merged = with_tail(TEXT_PROFILES[profile], settings)
+    merged = with_tail(profile_defaults(profile, TEXT_PROFILES), settings)
     model = merged.get("model", NO_MODEL)
     if not merged.get("weights_sha256"):
         merged["weights_sha256"] = KNOWN_WEIGHTS.get(model, "")
@@ -239,3 +231,14 @@ def is_own_text(config: TextConfig, profile: str) -> bool:
 def text_stamp(profile: str) -> str:
     """The profile's name with a hash of its settings for sentences."""
     return stamp(profile, text_config(profile).canonical())
+
+
+def text_labels(config: TextConfig, profile: str) -> dict[str, Any]:
+    """How tables name a run. One whose settings are not its profile's own is in no table.
+
+    Raises:
+        ConfigError: for an unknown profile.
+    """
+    own = text_stamp(profile)  # first: an unknown profile is refused for every run
+    own = own if is_own_text(config, profile) else "custom"
+    return table_labels(config, own, config.canonical()["corpus"])

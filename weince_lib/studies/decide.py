@@ -64,7 +64,7 @@ from scipy import stats
 from ..evaluation import BlockModel, detectable_effect, fit_blocks, paired_image_error
 from ..evaluation.precision import POWER
 from ..runs.config import ConfigError
-from ..runs.vision_metrics import STANDARDISED
+from ..runs.vision import STANDARDISED
 from .grid import Study
 from .grid_beyond import BETS
 from .selection import choose, seed_table

@@ -34,8 +34,16 @@ from ..records import record_lines, store
 from ..records.store import Metric, Record
 from ..runs.config import ConfigError, VisionConfig
 from ..runs.fastest import step_form
-from ..runs.vision import CHECKPOINT, build_model, files_now, labelled_images, load_images
-from ..runs.vision_metrics import check_evaluable, evaluate, evaluate_features
+from ..runs.vision import (
+    CHECKPOINT,
+    build_model,
+    check_evaluable,
+    evaluate,
+    evaluate_features,
+    files_now,
+    labelled_images,
+    load_images,
+)
 from ..vision import ImageSet, TrainingSettings, augmentation, to_unit_range, train_supervised
 from . import collect, sweep
 from .grid import Study
@@ -156,7 +164,7 @@ def make(
 def pixel_metrics(
     labelled: ImageSet, test: ImageSet, config: VisionConfig, *, centred: bool = False
 ) -> list[Metric]:
-    """Metrics of pixels in [0, 1] as features, by :func:`.vision_metrics.evaluate_features`.
+    """Metrics of pixels in [0, 1] as features, by :func:`.vision.evaluate_features`.
 
     Args:
         labelled: training images.

@@ -32,7 +32,7 @@ import pandas as pd
 from .. import paths
 from ..losses import EndpointLoss
 from ..runs.config import ConfigError
-from ..runs.vision_metrics import STANDARDISED
+from ..runs.vision import STANDARDISED
 from .grid_cifar import RECIPE
 from .study_types import Setting, Study, single
 

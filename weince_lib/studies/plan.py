@@ -23,11 +23,9 @@ from torch import nn
 from .. import paths
 from ..evaluation import RECALL_KS, knn_evaluate, linear_probe
 from ..runs.config import ConfigError, VisionConfig
-from ..runs.fastest import step_form
+from ..runs.fastest import TrainingStep, step_form, timed
 from ..runs.text_config import TextConfig
-from ..runs.timing import TrainingStep, timed
-from ..runs.vision import build_model, snapshot_epochs
-from ..runs.vision_metrics import features_bytes
+from ..runs.vision import build_model, features_bytes, snapshot_epochs
 from ..text.corpora import WIKI_ON_HUB
 from ..vision import extract_features
 from ..vision.datasets import DATA_SETS, ImageSet, Shape, cifar10_jpeg

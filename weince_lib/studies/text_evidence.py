@@ -20,9 +20,14 @@ from ..records import store
 from ..records.store import Metric, Record
 from ..runs.config import Positive
 from ..runs.tail import tail_shapes
-from ..runs.text import TextData, build_text_model, load_text, models_along_text, text_labels
-from ..runs.text_config import TextConfig, text_config
-from ..runs.text_data import check_current_text
+from ..runs.text import (
+    TextData,
+    build_text_model,
+    check_current_text,
+    load_text,
+    models_along_text,
+)
+from ..runs.text_config import TextConfig, text_config, text_labels
 from ..text.banks import DropoutBank, dropout_bank
 from ..text.simcse import SimCSE
 from ..training.processes import own_device
@@ -81,7 +86,7 @@ def run_text_evidence(
         run: which has been made with :func:`.text.run_text`; for the start alone it need not.
         profile: decides which table the records are collected into.
         stages: names in :data:`STAGES`.
-        device: where to embed, and to train again if the weights of the middle are gone.
+        device: where to embed.
         settings: further fields of :class:`TextEvidenceConfig`.
 
     Returns:
