@@ -13,9 +13,9 @@ from weince_lib.vision.augment import (
     TwoViewAugment,
     apply_by_order,
     apply_parameters,
+    sample_boxes,
     sample_parameters,
 )
-from weince_lib.vision.view_parameters import sample_boxes
 
 #: Seeded, so that a test either always passes or never does.
 LEVEL = 1e-3

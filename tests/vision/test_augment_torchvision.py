@@ -191,7 +191,7 @@ def test_parts_of_a_batch_are_the_whole() -> None:
     for part in range(3):
         generator = torch.Generator().manual_seed(2)
         own = slice(4 * part, 4 * part + 4)
-        found = augment.share(images[own], generator, part=part, parts=3)
+        found = augment(images[own], generator, part=part, parts=3)
         for view, expected in zip(found, whole, strict=True):
             torch.testing.assert_close(view, expected[own], atol=1e-6, rtol=0)
         assert torch.equal(generator.get_state(), whole_generator.get_state())

@@ -5,7 +5,6 @@ import torch
 
 from weince_lib.training import CheckpointError, NonFiniteLossError
 from weince_lib.vision import TrainingSettings, augmentation, build_encoder, load, train_supervised
-from weince_lib.vision.supervised import one_view
 
 DIGITS = load("digits", "train", limit=256)
 SETTINGS = TrainingSettings(epochs=3, batch_size=64, learning_rate=3e-3)
@@ -52,7 +51,7 @@ def test_the_view_is_the_first_of_the_two():
     augment = augmentation("digits")
     generators = [torch.Generator().manual_seed(5) for _ in range(2)]
     both = augment(DIGITS.images[:40], generators[0])
-    torch.testing.assert_close(one_view(augment, DIGITS.images[:40], generators[1]), both[0])
+    torch.testing.assert_close(augment.view(DIGITS.images[:40], generators[1]), both[0])
 
 
 def test_too_few_images_and_losses_that_are_not_finite_are_refused(tmp_path):

@@ -78,6 +78,8 @@ class TrainingLoop:
         save_minutes: age of the last checkpoint at which a new one is written.
         save_intervals: write one after every interval, too.
         clip_norm: see :class:`GuardedOptimizer`.
+        monitor: adds to an interval's row, in place of the tail monitor, which shows the methods
+            it needs; the caller updates it.
 
     Raises:
         ProcessError: for a loss that would see the negatives of its own process only.
@@ -103,6 +105,7 @@ class TrainingLoop:
         save_minutes: float,
         save_intervals: bool,
         clip_norm: float = 0.0,
+        monitor: Any = None,
     ) -> None:
         self.model, self.loss, self.checkpoint, self.device = model, loss, checkpoint, device
         self.steps, self.every, self.epoch_steps = steps, every, epoch_steps
@@ -114,11 +117,12 @@ class TrainingLoop:
                 f"{self.world.size} processes, but the loss sees its own process's negatives only; "
                 "make it with gather_distributed=True"
             )
-        self.monitor: TailMonitor | None = None
+        tails: TailMonitor | None = None
         if isinstance(loss, WEINCELoss):
-            self.monitor = TailMonitor(loss.settings.evidence_margin)
+            tails = TailMonitor(loss.settings.evidence_margin)
+        self.monitor: Any = monitor or tails
         self.optimizer = GuardedOptimizer(
-            optimizer, device, world=self.world, monitor=self.monitor, clip_norm=clip_norm
+            optimizer, device, world=self.world, monitor=tails, clip_norm=clip_norm
         )
         self.history: list[dict[str, float]] = []
         self.progress = Progress()
