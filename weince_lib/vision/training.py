@@ -20,9 +20,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ..errors import InputError
-from ..training.batch_norm import synchronised_batch_norm
 from ..training.loop import TrainingLoop, epoch_generator
-from ..training.processes import World, current_world
+from ..training.processes import World, current_world, synchronised_batch_norm
 from ..training.steps import GuardedOptimizer, runs_ahead
 from .augment import TwoViewAugment, apply_parameters
 from .execution import Batches, Execution
