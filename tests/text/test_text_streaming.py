@@ -48,10 +48,3 @@ def test_tokenising_needs_the_memory_of_a_chunk(path, tmp_path):
 
     # What both bounds have to notice: all lines at once.
     assert peak(lambda: list(load_corpus(f"file:{path}"))) > max(size, 1.2 * few)
-
-
-def test_a_vocabulary_is_made_in_the_memory_of_its_words(path):
-    corpus = load_corpus(f"file:{path}", limit=4_000)
-    # The first word of a line is its number: 4,000 words are kept, and 0.8 MB of text are not.
-    few = peak(lambda: word_tokenizer(f"{n}" for n in range(4_000)))
-    assert peak(lambda: word_tokenizer(corpus)) < 1.2 * few + 2e5

@@ -8,13 +8,11 @@ import os
 import signal
 from pathlib import Path
 
-import numpy as np
 import pytest
 import text_models
 import torch
 from text_models import LOSSES, corpus, dev_score, loss, model, step_gradients, train
 
-from weince_lib.losses import infonce_loss
 from weince_lib.text.steps import ChunkPlan, dropout_seed, replayed
 from weince_lib.text.training import BEST, SimCSESettings, snapshot
 from weince_lib.training import NonFiniteLossError
@@ -32,35 +30,6 @@ def same(found, expected, **close):
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value, **close)
-
-
-@pytest.mark.parametrize("kind", ["tiny", "static"])
-@pytest.mark.parametrize("name", LOSSES)
-def test_cached_gradient_is_that_of_the_whole_batch(kind, name):
-    cached = step_gradients(kind, name, 4, cached=True)
-    whole = step_gradients(kind, name, 4, cached=False)
-    same(cached, whole, rtol=1e-10, atol=1e-12)
-    assert cached["loss"] > 0
-
-
-def test_the_step_is_infonce_over_the_whole_batch_by_hand():
-    """Sixteen candidates an anchor although chunks have four: both passes written out."""
-    found = step_gradients("tiny", "infonce", 4, cached=True)
-    made, tokens = model("tiny").train(), corpus()
-    views = []
-    for view in (0, 1):
-        parts = []
-        for chunk in range(4):
-            with replayed(dropout_seed(3, 5, view, chunk), torch.device("cpu")):
-                parts.append(made(*tokens.batch(np.arange(4 * chunk, 4 * chunk + 4))))
-        views.append(torch.nn.functional.normalize(torch.cat(parts), dim=1))
-    logits = views[0] @ views[1].T / 0.05
-    value = torch.nn.functional.cross_entropy(logits, torch.arange(16))
-    value.backward()
-    expected = {"loss": value.detach()} | {n: p.grad for n, p in made.named_parameters()}
-    same(found, expected, rtol=1e-9, atol=1e-11)
-    narrow = infonce_loss(views[0][:4], views[1][:4], 0.05, candidates="bipartite", symmetric=False)
-    assert abs(narrow - found["loss"]) > 0.05  # accumulation over small batches is another loss
 
 
 def test_dropout_differs_between_views_steps_chunks_and_not_between_replays():
