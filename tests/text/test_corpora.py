@@ -1,6 +1,7 @@
 """Corpora by name: what they hold, that they stream, and what bad input is told."""
 
 import sys
+import tracemalloc
 from itertools import islice
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import pytest
 from weince_lib.errors import MissingPackageError
 from weince_lib.text import grammar
 from weince_lib.text.corpora import WIKI_FILE, WORDNET, load_corpus, wordnet_glosses
+from weince_lib.text.tokens import SentenceTokenizer, tokenise, word_tokenizer
 
 NOUNS = (
     "  1 This software and database is being provided to you\n"
@@ -173,3 +175,24 @@ def test_grammar_scores_by_hand():
     for other, expected in cases.items():
         assert grammar.agreement(a, other) == pytest.approx(expected, abs=1e-12)
         assert grammar.agreement(other, a) == grammar.agreement(a, other)
+
+
+def peak(work):
+    """Largest memory Python holds at once during some work."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_long_file_is_tokenised_in_the_memory_of_a_chunk(tmp_path):
+    line = "monven tarlum risdas " * 9
+    path = write(tmp_path / "long.txt", "".join(f"{n} {line}\n" for n in range(50_000)))
+    words = SentenceTokenizer(word_tokenizer([line]), max_length=8)
+    name, size = f"file:{path}", path.stat().st_size
+    assert size > 9e6
+    whole = peak(lambda: tokenise(load_corpus(name), words, folder=tmp_path / "whole"))
+    assert whole < size / 2
+    assert peak(lambda: list(load_corpus(name))) > size  # what the bound has to notice

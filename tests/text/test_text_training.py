@@ -8,16 +8,18 @@ import os
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
 import text_models
 import torch
 from text_models import LOSSES, corpus, dev_score, loss, model, step_gradients, train
 
-from weince_lib.text.steps import ChunkPlan, dropout_seed, replayed
+from weince_lib.text.steps import ChunkPlan, SimCSEStep, dropout_seed, replayed
 from weince_lib.text.training import BEST, SimCSESettings, snapshot
 from weince_lib.training import NonFiniteLossError
 from weince_lib.training.checkpoints import CheckpointError, load_checkpoint
 from weince_lib.training.processes import ProcessError, World
+from weince_lib.training.steps import GuardedOptimizer
 from weince_lib.training.stopping import TrainingInterrupted
 
 #: Float64 sums in another order, through Adam, which divides by small numbers.
@@ -30,6 +32,31 @@ def same(found, expected, **close):
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value, **close)
+
+
+@pytest.mark.parametrize("kind", ["tiny", "static"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_step_is_the_loss_of_the_whole_batch_by_hand(kind, name):
+    """Sixteen candidates an anchor although chunks have four: both passes written out."""
+    found = step_gradients(kind, name)
+    made, tokens = model(kind).train(), corpus()
+    views = []
+    for view in (0, 1):
+        parts = []
+        for chunk in range(4):
+            with replayed(dropout_seed(3, 5, view, chunk), torch.device("cpu")):
+                parts.append(made(*tokens.batch(np.arange(4 * chunk, 4 * chunk + 4))))
+        views.append(torch.nn.functional.normalize(torch.cat(parts), dim=1))
+    if name == "infonce":
+        logits = views[0] @ views[1].T / 0.05
+        value = torch.nn.functional.cross_entropy(logits, torch.arange(16))
+        narrow = loss(name)(views[0][:4], views[1][:4])
+        assert abs(narrow - value) > 0.05  # accumulation over small batches is another loss
+    else:
+        value = loss(name)(*views)
+    value.backward()
+    expected = {"loss": value.detach()} | {n: p.grad for n, p in made.named_parameters()}
+    same(found, expected, rtol=1e-9, atol=1e-11)
 
 
 def test_dropout_differs_between_views_steps_chunks_and_not_between_replays():
@@ -61,10 +88,8 @@ def ranks(tmp_path_factory):
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_two_processes_take_the_step_of_one(ranks, name):
-    alone = step_gradients("tiny", name, 4, cached=True)
     for found in ranks:
-        for cached in (True, False):
-            same(found[name, cached], alone, **CLOSE)
+        same(found[name, "step"], step_gradients("tiny", name), **CLOSE)
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -85,7 +110,7 @@ def test_history_has_each_evaluation_and_the_tail():
 
 
 @pytest.mark.usefixtures("ctrl_c")
-@pytest.mark.parametrize("stop", [1, 4, 5])
+@pytest.mark.parametrize("stop", [1, 4])
 def test_stopped_and_resumed_is_the_run_that_was_not(tmp_path, monkeypatch, stop):
     whole, history = train("weince", checkpoint=tmp_path / "whole" / "c.safetensors")
     path = tmp_path / "stopped" / "c.safetensors"
@@ -193,3 +218,23 @@ def test_learning_rate_rises_and_falls_to_nothing():
 def test_bad_settings(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_bfloat16_is_near_float32_and_trains():
+    """A cosine is wrong by a few roundings of 2^-9, a logit by 1 / tau = 20 times that: 0.1."""
+    found = {}
+    for precision in ("float32", "bfloat16"):
+        made = model("static").float().train()
+        made.encoder.token_dropout = 0.0  # its draws depend on the precision
+        guarded = GuardedOptimizer(torch.optim.SGD(made.parameters(), 0.0), torch.device("cpu"))
+        plan = ChunkPlan(16, 4)
+        step = SimCSEStep(made, loss("weince"), guarded, plan, seed=3, precision=precision)
+        value = step([corpus().batch(np.arange(16)[plan.rows(c)]) for c in plan.own], 5)
+        found[precision] = float(value), made.encoder.words.grad.flatten()
+    (exact, exact_grad), (rounded, grad) = found.values()
+    assert grad.dtype == torch.float32
+    assert 0 < abs(rounded - exact) < 20 * 4 * 2.0**-9
+    assert torch.nn.functional.cosine_similarity(grad, exact_grad, dim=0) > 0.95
+    trained, history = train("weince", precision="bfloat16", chunk_size=8)
+    assert all(math.isfinite(row["loss"]) for row in history)
+    assert all(torch.isfinite(p).all() for p in trained.parameters())
