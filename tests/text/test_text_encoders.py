@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 
 import numpy as np
@@ -289,8 +288,3 @@ def test_a_cut_off_or_lying_corpus(tmp_path):
     assert not list((tmp_path / "new").iterdir())
     with pytest.raises(ValueError, match="empty"):
         tokenise(Lines(()), words, folder=tmp_path)
-
-
-def test_word_level_vocabulary():
-    words = json.loads(word_tokenizer(["The cat", "a cat"]).to_str())["model"]["vocab"]
-    assert list(words) == ["[PAD]", "[UNK]", "a", "cat", "the"]

@@ -8,6 +8,7 @@ import torchvision.transforms.v2.functional as tv
 from scipy import stats
 from torchvision.transforms import InterpolationMode, RandomResizedCrop
 
+from weince_lib.vision import augment as augment_module
 from weince_lib.vision import augmentation, image_ops
 from weince_lib.vision.augment import (
     TwoViewAugment,
@@ -16,6 +17,7 @@ from weince_lib.vision.augment import (
     sample_boxes,
     sample_parameters,
 )
+from weince_lib.vision.image_ops import color_jitter
 
 #: Seeded, so that a test either always passes or never does.
 LEVEL = 1e-3
@@ -212,6 +214,46 @@ def test_bad_settings(setting):
     (name, _), *_ = setting.items()
     with pytest.raises(ValueError, match=name):
         TwoViewAugment(**setting)
+
+
+@pytest.mark.parametrize("size", [(6, 7), (50, 49)])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_views_by_order_are_those_made_at_once(
+    channels: int, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = torch.Generator().manual_seed(3)
+    images = torch.randint(0, 256, (150, channels, *size), dtype=torch.uint8, generator=generator)
+    p = sample_parameters(TwoViewAugment(), 150, *size, generator)
+    pixels = images / 255.0
+    at_once = apply_parameters(pixels, p, size)
+    for piece in (1, 10**9):  # images one by one, and a whole order at a time
+        monkeypatch.setattr(augment_module, "PIECE_PIXELS", piece)
+        torch.testing.assert_close(apply_by_order(images, p, size), at_once, atol=4e-6, rtol=0)
+    before = pixels.clone()
+    jittered = color_jitter(pixels, p.factors, p.order, p.jittered)
+    assert torch.equal(jittered[~p.jittered], pixels[~p.jittered])
+    assert torch.equal(pixels, before)
+
+
+def test_jitter_asks_for_no_value() -> None:
+    """Tensors on the meta device have none: whatever reads or copies one fails."""
+    p = sample_parameters(TwoViewAugment(), 5, 6, 6, torch.Generator().manual_seed(0))
+    own = (value.to("meta") for value in (p.factors, p.order, p.jittered))
+    view = color_jitter(torch.empty(5, 3, 6, 6, device="meta"), *own)
+    assert view.shape == (5, 3, 6, 6)
+
+
+def test_parts_of_a_batch_are_the_whole() -> None:
+    images = torch.rand(12, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+    augment, whole_generator = TwoViewAugment(), torch.Generator().manual_seed(2)
+    whole = augment(images, whole_generator)
+    for part in range(3):
+        generator = torch.Generator().manual_seed(2)
+        own = slice(4 * part, 4 * part + 4)
+        found = augment(images[own], generator, part=part, parts=3)
+        for view, expected in zip(found, whole, strict=True):
+            torch.testing.assert_close(view, expected[own], atol=1e-6, rtol=0)
+        assert torch.equal(generator.get_state(), whole_generator.get_state())
 
 
 # Image operations, one by one ----------------------------------------------------------------

@@ -21,12 +21,7 @@ Pooling = Literal["cls", "mean"]
 
 
 def masked_mean(hidden: Tensor, attention_mask: Tensor) -> Tensor:
-    """Mean of token states over the tokens that are there.
-
-    Args:
-        hidden: shape ``(n, length, d)``.
-        attention_mask: 1 for a token, 0 for padding, shape ``(n, length)``.
-    """
+    """Mean of token states ``(n, length, d)`` where the mask ``(n, length)`` is 1, not 0."""
     weights = attention_mask.to(hidden.dtype)[..., None]
     return (hidden * weights).sum(1) / weights.sum(1).clamp_min(1.0)
 
@@ -35,8 +30,8 @@ class StaticEncoder(nn.Module):
     """The mean of a sentence's word embeddings.
 
     In training a token is left out of the mean with probability ``token_dropout``, and the others
-    are scaled by 1 / (1 - p). That costs nothing: with one weight a token, ``embedding_bag`` never
-    makes the ``(n, length, d)`` tensor that dropout of single coordinates would need.
+    are scaled by 1 / (1 - p). Dropout of single coordinates would need a tensor
+    ``(n, length, d)``, which ``embedding_bag`` never makes.
 
     Args:
         embeddings: initial word embeddings, shape ``(vocabulary, d)``; all are trained.
@@ -89,13 +84,8 @@ class TransformerEncoder(nn.Module):
 class TinyTransformer(nn.Module):
     """A transformer of two layers with mean pooling, trained from scratch.
 
-    Args:
-        vocabulary: number of tokens.
-        width: of its states, a multiple of ``heads``.
-        layers: number of layers.
-        heads: of attention.
-        max_length: longest sentence in tokens.
-        dropout: SimCSE's 0.1.
+    ``vocabulary`` and ``max_length`` count tokens, ``width`` is a multiple of ``heads``, and the
+    dropout of 0.1 is SimCSE's.
     """
 
     def __init__(

@@ -115,11 +115,7 @@ class SimCSEStep:
         self.seed, self.device, self.precision = seed, optimizer.device, precision
 
     def __call__(self, chunks: list[Tokens], step: int) -> Tensor:
-        """Take one step.
-
-        Args:
-            chunks: ids and mask of this process's chunks, each padded to its own longest.
-            step: number of the step, from 0.
+        """Take a step, counted from 0, on ids and mask of this process's chunks.
 
         Returns:
             The loss over all processes, shape ``()``, NaN if the step was not taken because

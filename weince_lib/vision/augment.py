@@ -175,15 +175,7 @@ class TwoViewAugment:
 def sample_parameters(
     augment: TwoViewAugment, n: int, height: int, width: int, generator: torch.Generator
 ) -> ViewParameters:
-    """Draw one view's parameters for ``n`` images, on the generator's device.
-
-    Args:
-        augment: the settings.
-        n: number of images.
-        height: of the images, in pixels.
-        width: of the images, in pixels.
-        generator: source of all random numbers.
-    """
+    """Draw one view's parameters for ``n`` images of some size, on the generator's device."""
     boxes = sample_boxes(n, height, width, augment.crop_scale, augment.crop_ratio, generator)
     flip, jitter, grey = uniform(3, n, generator=generator)
     strengths = (augment.brightness, augment.contrast, augment.saturation)
@@ -210,17 +202,9 @@ def sample_boxes(
 ) -> Tensor:
     """Draw crop boxes as torchvision's ``RandomResizedCrop.get_params`` does.
 
-    Area uniform in ``scale``, log aspect ratio uniform in ``ratio``, sides rounded to whole pixels;
-    the first of :data:`ATTEMPTS` draws that fits is placed uniformly. If none fits, the box is the
-    largest central one with an aspect ratio in range.
-
-    Args:
-        n: number of boxes.
-        height: of the images, in pixels.
-        width: of the images, in pixels.
-        scale: least and greatest share of the image's area.
-        ratio: least and greatest width / height.
-        generator: source of all random numbers.
+    Area uniform in ``scale``, log aspect ratio (width / height) uniform in ``ratio``, sides rounded
+    to whole pixels; the first of :data:`ATTEMPTS` draws that fits is placed uniformly. If none
+    fits, the box is the largest central one with an aspect ratio in range.
 
     Returns:
         ``(top, left, height, width)`` of each box, ``int64``, shape ``(n, 4)``.
@@ -282,14 +266,8 @@ def apply_by_order(images: Tensor, parameters: ViewParameters, out_size: tuple[i
     """:func:`apply_parameters` for a CPU: images that share an order of the jitter go together.
 
     That is the least arithmetic, and a few images at a time go through all steps in the cache.
-
-    Args:
-        images: ``uint8``, or float in [0, 1]; shape ``(n, 1 or 3, H, W)``, on the CPU.
-        parameters: on the CPU.
-        out_size: height and width of the view.
-
-    Returns:
-        Float in [0, 1], shape ``(n, C, *out_size)``.
+    On one thread it takes about half of the other's time at 32 pixels a side and a fifth at 96. On
+    an accelerator its loop would leave the device idle. ``images`` may also be ``uint8``.
     """
     n, channels, height, width = images.shape
     operations = GREY_JITTER if channels == 1 else tuple(range(len(JITTER)))

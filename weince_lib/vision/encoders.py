@@ -114,9 +114,8 @@ def patch_size(image_size: int) -> int:
     """Side of ViT-Small's square patches, in pixels.
 
     The largest divisor of ``image_size`` that is at most 16 and leaves at least 8 patches along a
-    side (or 1): 4 at 32 pixels, 8 at 64, 12 at 96, and ViT-S/16's 16 at 224. The paper does not
-    say how it fits ViT-Small, made for 224 pixels, to the 64 of Tiny-ImageNet; with patches of 16
-    there would be 16 tokens for an image. The rule is this project's choice.
+    side (or 1): 4 at 32 pixels, 8 at 64, 12 at 96, and ViT-S/16's 16 at 224. The rule is this
+    project's choice: the paper does not say how it fits ViT-Small to the 64 of Tiny-ImageNet.
     """
     sizes = range(min(LARGEST_PATCH, image_size // LEAST_GRID), 0, -1)
     return next((size for size in sizes if image_size % size == 0), 1)
@@ -127,10 +126,6 @@ class SmallViT(nn.Module):
 
     Width 384, 12 layers, 6 heads, from timm; the features are the class token after the last layer
     normalisation. Patches: see :func:`patch_size`. Images must have the size it was built for.
-
-    Args:
-        channels: image channels.
-        image_size: side length in pixels.
     """
 
     def __init__(self, channels: int, image_size: int) -> None:
@@ -153,7 +148,7 @@ class SmallViT(nn.Module):
 
 
 def build_encoder(name: str, *, channels: int, image_size: int, width: int = 16) -> nn.Module:
-    """Build an encoder with fresh random weights (from torch's global generator).
+    """Build an encoder with an integer ``feature_dim`` and weights from torch's global generator.
 
     Args:
         name: one of :data:`ENCODERS`.
@@ -161,9 +156,6 @@ def build_encoder(name: str, *, channels: int, image_size: int, width: int = 16)
         image_size: side length in pixels; decides the stem of the ResNets and the patches of
             ``vit-small``.
         width: of ``resnet-small``; the others have their own.
-
-    Returns:
-        A module with an integer ``feature_dim``.
 
     Raises:
         ValueError: for an unknown name, with the known ones listed.
@@ -207,10 +199,9 @@ class SimCLR(nn.Module):
 def build_simclr(
     encoder: str, *, channels: int, image_size: int, width: int, projection_dim: int, seed: int
 ) -> SimCLR:
-    """A SimCLR model whose initial weights depend on ``seed`` alone.
+    """A SimCLR model whose initial weights depend on ``seed`` alone, for paired comparisons.
 
-    Two losses trained with one seed start from the same weights, which is what makes their
-    comparison a paired one. Torch's global generator is left as it was.
+    Torch's global generator is left as it was.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -358,7 +358,7 @@ def _epochs(
 
 @contextmanager
 def _fastest_algorithms(device: torch.device) -> Iterator[None]:
-    """Batches are all of one shape: the fastest algorithm is worth looking for once."""
+    """Let cuDNN look once for the fastest algorithm; batches are all of one shape."""
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = before or device.type == "cuda"
     try:
@@ -382,12 +382,8 @@ def shared_forward(
 def shared_views(augment: Augment, world: World, share: int, *, compiled: bool) -> Augment:
     """The augmentation as steps call it: it makes this process's views.
 
-    Args:
-        augment: a :class:`TwoViewAugment`, which then takes this process's images and draws for
-            all; any other takes the whole batch, and its views are cut.
-        world: the processes.
-        share: images of each.
-        compiled: run a :class:`TwoViewAugment` through ``torch.compile``.
+    A :class:`TwoViewAugment` takes this process's share of the images and draws for all; any other
+    takes the whole batch, and its views are cut. ``compiled`` is for the former alone.
     """
     if isinstance(augment, TwoViewAugment):
         apply = torch.compile(apply_parameters) if compiled else None
