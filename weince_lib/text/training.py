@@ -110,10 +110,8 @@ def train_simcse(
 
     Raises:
         ValueError: if the corpus makes no batch.
-        NonFiniteLossError: naming the step; the weights before it are kept.
-        TrainingInterrupted: after Ctrl-C or SIGTERM, with the checkpoint written.
-        CheckpointError: for a checkpoint of another run, or one that cannot be written.
         ProcessError: for processes that cannot share the batch.
+        CheckpointError, NonFiniteLossError, TrainingInterrupted: see :class:`TrainingLoop`.
     """
     if len(corpus) < settings.batch_size:
         raise InputError(

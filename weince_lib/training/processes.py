@@ -23,17 +23,12 @@ PATIENCE = timedelta(hours=12)
 
 
 class ProcessError(WeinceError):
-    """Processes that do not fit the machine or the batch; the message names the mend."""
+    """Processes that do not fit the machine or the batch; the message says what to change."""
 
 
 @dataclass(frozen=True)
 class World:
-    """This process among those that train together; alone by default.
-
-    Attributes:
-        rank: number of this process, from 0.
-        size: number of processes.
-    """
+    """This process, number ``rank`` from 0, among ``size`` that train together."""
 
     rank: int = 0
     size: int = 1
@@ -122,11 +117,8 @@ def join_processes(
 
     A process group that is already there is used and left alone.
 
-    Args:
-        device: see :func:`own_device`.
-
     Yields:
-        This process's place, and its device.
+        This process's place, and its device, see :func:`own_device`.
     """
     chosen = own_device(device)
     if chosen.type == "cuda":

@@ -133,9 +133,9 @@ def train(
         images: uint8, shape ``(n, C, H, W)``.
         augment: maps a batch of images and a generator to two float batches.
         settings: see :class:`TrainingSettings`.
-        checkpoint: file written after every epoch, now and then within one, and at Ctrl-C, and
-            resumed from if it is there, by the first process of a group; to the same bits on one
-            machine with one build of torch.
+        checkpoint: file written by the first process after every epoch, now and then within one,
+            and at Ctrl-C; resumed from if it is there, to the same bits on one machine with one
+            build of torch.
         fingerprint: what the checkpoint must have been made with (JSON values); a checkpoint with
             another one is an error and stays untouched.
         device: where to train.
@@ -152,11 +152,7 @@ def train(
         ValueError: if there are fewer images than one batch.
         ProcessError: for processes that cannot share a batch evenly, or a loss that would see the
             negatives of its own process only.
-        CheckpointError: if the checkpoint is truncated, belongs to another config or model, or
-            cannot be written.
-        NonFiniteLossError: as soon as a step's loss is seen not to be finite.
-        TrainingInterrupted: after SIGINT (Ctrl-C) or SIGTERM, once the step is done and a
-            checkpoint written; without ``checkpoint`` signals do what they did before.
+        CheckpointError, NonFiniteLossError, TrainingInterrupted: see :class:`TrainingLoop`.
     """
     device = _device(device)
     execution = execution or Execution()

@@ -130,15 +130,10 @@ def check_limit(n: int) -> None:
 
 @dataclass(frozen=True)
 class Shape:
-    """The published size of a data set.
+    """The published size of a data set: images of three kinds, an image's size, classes.
 
-    Attributes:
-        pretraining: images of contrastive training.
-        labelled: labelled training images, for probe and neighbours.
-        test: test images.
-        channels: of an image.
-        side: length in pixels.
-        classes: number of classes.
+    ``pretraining`` images are those of contrastive training, ``labelled`` ones are for probe and
+    neighbours; ``side`` is in pixels.
     """
 
     pretraining: int

@@ -130,11 +130,7 @@ def home_of(root: Path | str | None) -> Path:
 
 
 def augmentation(dataset: str) -> TwoViewAugment:
-    """The views to train with on a data set, named as for :func:`load`.
-
-    Raises:
-        ValueError: for an unknown data set, with the known ones listed.
-    """
+    """The views to train with on a data set; ``ValueError`` for an unknown name."""
     return _named(dataset).augment
 
 
@@ -153,11 +149,7 @@ def content_of(name: str, split: str, *, root: Path | str | None = None, limit: 
 
 
 def pretraining_split(name: str) -> str:
-    """The split that contrastive training takes: of STL-10 the unlabelled one, else ``"train"``.
-
-    Raises:
-        ValueError: for an unknown name, with the known ones listed.
-    """
+    """The split that contrastive training takes: of STL-10 the unlabelled one, else ``"train"``."""
     return UNLABELED if UNLABELED in _named(name).splits else "train"
 
 
@@ -165,9 +157,6 @@ def title(name: str) -> str:
     """A data set's name for tables and figures; an image folder is called by its own name.
 
     ``cifar10-jpeg`` is ``"CIFAR-10 (JPEG)"``, since lossy copies give other results.
-
-    Raises:
-        ValueError: for an unknown name, with the known ones listed.
     """
     return _named(name).title
 
@@ -209,7 +198,7 @@ class Holding:
     """One data set on this machine.
 
     Attributes:
-        name: what :func:`weince_lib.vision.load` knows it by.
+        name: what :func:`load` knows it by.
         title: its usual name.
         state: ``"there"``, ``"missing"``, or ``"incomplete"`` if some files are.
         where: the file or folder it is read from, or would be.
@@ -232,11 +221,7 @@ class Finding:
 
 
 def holdings(root: Path | str | None = None) -> list[Holding]:
-    """What is there of every named data set; no file is read and nothing downloaded.
-
-    Args:
-        root: the data folder; by default see :func:`weince_lib.paths.data`.
-    """
+    """What is there of every named data set; no file is read and nothing downloaded."""
     home = home_of(root)
     found = []
     for name, known in DATA_SETS.items():
@@ -250,17 +235,11 @@ def holdings(root: Path | str | None = None) -> list[Holding]:
 def check(name: str, root: Path | str | None = None) -> list[Finding]:
     """Verify a data set's files, hashes and counts. Nothing is downloaded.
 
-    Args:
-        name: a key of :data:`DATA_SETS`, or ``imagefolder:PATH`` with a path.
-        root: the data folder; by default see :func:`weince_lib.paths.data`. Also what a relative
-            PATH starts from, by default the working directory.
+    ``name`` and ``root`` are those of :func:`load`; ``ValueError`` for an unknown name.
 
     Returns:
         One finding for each file (named, with the expected hash if it is wrong or missing), then
         for each split that could be read.
-
-    Raises:
-        ValueError: for an unknown name.
     """
     known = _named(name, root)
     findings = [_check_file(file) for file in known.place(home_of(root))[1]]
