@@ -1,6 +1,7 @@
 """Corpora by name: what they hold, that they stream, and what bad input is told."""
 
 import sys
+import tracemalloc
 from itertools import islice
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import pytest
 from weince_lib.errors import MissingPackageError
 from weince_lib.text import grammar
 from weince_lib.text.corpora import WIKI_FILE, WORDNET, load_corpus, wordnet_glosses
+from weince_lib.text.tokens import SentenceTokenizer, tokenise, word_tokenizer
 
 NOUNS = (
     "  1 This software and database is being provided to you\n"
@@ -175,15 +177,22 @@ def test_grammar_scores_by_hand():
         assert grammar.agreement(other, a) == grammar.agreement(a, other)
 
 
-def test_grammar_names_are_distinct_and_complete():
-    for slot in grammar.LEXICON:
-        names = [name for concept in slot for name in concept]
-        assert len(slot) == grammar.TOPICS * grammar.CONCEPTS_PER_TOPIC
-        assert all(names) and len(set(names)) == len(names) == 2 * len(slot)
+def peak(work):
+    """Largest memory Python holds at once during some work."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
-def test_graded_pairs_cover_the_scale():
-    first, second, scores = grammar.graded_pairs(400, seed=5)
-    assert len(first) == len(second) == len(scores) == 400
-    assert min(scores) < 1 and max(scores) == 5 and len(set(scores)) > 20
-    assert any(a != b for a, b, s in zip(first, second, scores, strict=True) if s == 5)
+def test_a_long_file_is_tokenised_in_the_memory_of_a_chunk(tmp_path):
+    line = "monven tarlum risdas " * 9
+    path = write(tmp_path / "long.txt", "".join(f"{n} {line}\n" for n in range(50_000)))
+    words = SentenceTokenizer(word_tokenizer([line]), max_length=8)
+    name, size = f"file:{path}", path.stat().st_size
+    assert size > 9e6
+    whole = peak(lambda: tokenise(load_corpus(name), words, folder=tmp_path / "whole"))
+    assert whole < size / 2
+    assert peak(lambda: list(load_corpus(name))) > size  # what the bound has to notice

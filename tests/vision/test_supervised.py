@@ -1,11 +1,21 @@
 """Training with labels: it learns, resumes, and sees the views of contrastive training."""
 
+import itertools
+import os
+import signal
+
 import pytest
 import torch
 
-from weince_lib.training import CheckpointError, NonFiniteLossError
-from weince_lib.vision import TrainingSettings, augmentation, build_encoder, load, train_supervised
-from weince_lib.vision.supervised import one_view
+from weince_lib.training import CheckpointError, NonFiniteLossError, TrainingInterrupted
+from weince_lib.vision import (
+    TrainingSettings,
+    TwoViewAugment,
+    augmentation,
+    build_encoder,
+    load,
+    train_supervised,
+)
 
 DIGITS = load("digits", "train", limit=256)
 SETTINGS = TrainingSettings(epochs=3, batch_size=64, learning_rate=3e-3)
@@ -48,11 +58,30 @@ def test_a_run_that_was_cut_off_ends_like_one_that_was_not(tmp_path):
         trained(checkpoint=path, fingerprint={"run": 2})
 
 
+@pytest.mark.usefixtures("ctrl_c")
+def test_stopped_within_an_epoch_it_ends_in_the_same_bits(tmp_path, monkeypatch):
+    whole, history = trained()
+    path, views = tmp_path / "checkpoint.safetensors", itertools.count()
+    view = TwoViewAugment.view
+
+    def stopping(*given, **more):
+        if next(views) == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+        return view(*given, **more)
+
+    with monkeypatch.context() as patch, pytest.raises(TrainingInterrupted, match="1 of 3 epochs"):
+        patch.setattr(TwoViewAugment, "view", stopping)
+        trained(checkpoint=path)
+    resumed, again = trained(checkpoint=path)
+    assert again == history
+    assert all(map(torch.equal, whole.state_dict().values(), resumed.state_dict().values()))
+
+
 def test_the_view_is_the_first_of_the_two():
     augment = augmentation("digits")
     generators = [torch.Generator().manual_seed(5) for _ in range(2)]
     both = augment(DIGITS.images[:40], generators[0])
-    torch.testing.assert_close(one_view(augment, DIGITS.images[:40], generators[1]), both[0])
+    torch.testing.assert_close(augment.view(DIGITS.images[:40], generators[1]), both[0])
 
 
 def test_too_few_images_and_losses_that_are_not_finite_are_refused(tmp_path):

@@ -22,7 +22,7 @@ from weince_lib.training import (
     TrainingInterrupted,
     steps,
 )
-from weince_lib.training.batch_norm import GlobalBatchNorm, synchronised_batch_norm
+from weince_lib.training.processes import GlobalBatchNorm, synchronised_batch_norm
 from weince_lib.vision import TwoViewAugment, training
 
 WORLD = 2

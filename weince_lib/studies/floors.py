@@ -131,9 +131,9 @@ def make(
 ) -> Record:
     """Compute a floor, or return the record that is there.
 
-    A supervised training that was stopped continues after its last finished epoch. It takes the
-    epochs of contrastive training, over the labelled images (of STL-10 fewer than contrastive
-    training has, and so fewer steps).
+    A supervised training that was stopped continues after its last step. It takes the epochs of
+    contrastive training, over the labelled images (of STL-10 fewer than contrastive training has,
+    and so fewer steps).
 
     Args:
         floor: which.

@@ -18,15 +18,16 @@ of one line.
 from __future__ import annotations
 
 import hashlib
+import importlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from .. import paths
-from ..errors import MissingPackageError
+from ..errors import MissingPackageError, one_line
 from . import grammar
-from .hub import hub_columns
 
 #: Where Debian's package has WordNet.
 WORDNET = Path("/usr/share/wordnet")
@@ -36,6 +37,8 @@ GRAMMAR_SIZE = 2048
 WIKI_FILE = "wiki1m_for_simcse.txt"
 #: A copy of its sentences that ``datasets`` reads by name, in a column ``text``.
 WIKI_ON_HUB = "hub:sentence-transformers/wiki1m-for-simcse"
+#: Columns of a hub's data set taken for the text where none is named, in this order.
+USUAL_COLUMNS = ("text", "sentence", "sent0")
 #: How the names of corpora look, for messages.
 NAMES = "grammar, wordnet, wiki, file:PATH, hub:DATASET[:COLUMN]"
 
@@ -136,24 +139,62 @@ def wordnet_synsets(folder: Path | str = WORDNET) -> Iterator[str]:
 
 
 def wordnet_glosses(folder: Path | str = WORDNET) -> Iterator[str]:
-    """Definitions of WordNet's synsets without their examples, each once.
-
-    Args:
-        folder: see :func:`wordnet_synsets`.
-
-    Raises:
-        MissingPackageError: if one of the files is not there.
-    """
+    """Definitions of :func:`wordnet_synsets` without their examples, each once."""
     glosses = (text.partition('; "')[0].strip() for text in wordnet_synsets(folder))
     return iter(dict.fromkeys(gloss for gloss in glosses if gloss))
 
 
-def corpus_file(path: Path | str) -> Path:
-    """The path of a corpus's file, which has to be there.
+def hub_columns(name: str, split: str, *columns: str) -> list[Iterable[Any]]:
+    """Columns of one split of a data set, which is downloaded if it is not in the cache.
+
+    The rows stay on disk. Without a network the library tries for half a minute before it looks
+    into its cache; with ``HF_HUB_OFFLINE=1`` in the environment it looks there at once.
+
+    Args:
+        name: on the hub, such as ``mteb/stsbenchmark-sts``, or a local folder.
+        split: ``"train"``, ``"test"`` or whatever the data set has.
+        columns: their names; by default the usual one for text, or the only one.
 
     Raises:
-        FileNotFoundError: if it is not.
+        MissingPackageError: without the ``datasets`` package.
+        ConnectionError: if the hub cannot be reached or has no such data set, with what to do.
+        ValueError: for a split that is not there, with the library's own words; for a column that
+            is not; if none is named and there is neither a usual one nor a single one.
     """
+    try:
+        datasets = importlib.import_module("datasets")
+    except ImportError as error:
+        raise MissingPackageError(
+            "datasets is not installed, which reads the hub; pip install datasets"
+        ) from error
+    try:
+        rows = datasets.load_dataset(name, split=split)
+    except (OSError, RuntimeError) as error:
+        # No network, offline mode, and an unknown or closed data set all look alike from here.
+        raise ConnectionError(
+            f"data set {name!r} could not be had from the hub "
+            f"({type(error).__name__}: {one_line(error)[:200]}). Check its name. "
+            "Offline: load it once on a machine with a network and copy its cache ($HF_HOME; "
+            "HF_HUB_OFFLINE=1 reads it at once), or write its sentences to a text file, one a "
+            "line, and use file:PATH"
+        ) from error
+    there = list(rows.column_names)
+    if not columns:
+        usual = [column for column in USUAL_COLUMNS if column in there]
+        if not usual and len(there) != 1:
+            raise ValueError(
+                f"data set {name} has columns {', '.join(there)}; name the one with the "
+                f"sentences: hub:{name}:COLUMN"
+            )
+        columns = ((usual or there)[0],)
+    for column in columns:
+        if column not in there:
+            raise ValueError(f"data set {name} has no column {column!r}; it has {', '.join(there)}")
+    return [rows[column] for column in columns]
+
+
+def corpus_file(path: Path | str) -> Path:
+    """The path of a corpus's file; ``FileNotFoundError`` unless it is there."""
     path = Path(path).expanduser()
     if not path.is_file():
         raise FileNotFoundError(

@@ -7,7 +7,6 @@ passes of one sentence differ, which is the only augmentation (Gao et al. 2021, 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -15,19 +14,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..errors import MissingPackageError
-from .weights import ModelFolderError, checked_folder, read_weights, safetensors_names, weights_file
+from ..errors import MissingPackageError, one_line
+from .weights import ModelFolderError, checked_folder, read_weights, weights_file
 
 Pooling = Literal["cls", "mean"]
 
 
 def masked_mean(hidden: Tensor, attention_mask: Tensor) -> Tensor:
-    """Mean of token states over the tokens that are there.
-
-    Args:
-        hidden: shape ``(n, length, d)``.
-        attention_mask: 1 for a token, 0 for padding, shape ``(n, length)``.
-    """
+    """Mean of token states ``(n, length, d)`` where the mask ``(n, length)`` is 1, not 0."""
     weights = attention_mask.to(hidden.dtype)[..., None]
     return (hidden * weights).sum(1) / weights.sum(1).clamp_min(1.0)
 
@@ -36,8 +30,8 @@ class StaticEncoder(nn.Module):
     """The mean of a sentence's word embeddings.
 
     In training a token is left out of the mean with probability ``token_dropout``, and the others
-    are scaled by 1 / (1 - p). That costs nothing: with one weight a token, ``embedding_bag`` never
-    makes the ``(n, length, d)`` tensor that dropout of single coordinates would need.
+    are scaled by 1 / (1 - p). Dropout of single coordinates would need a tensor
+    ``(n, length, d)``, which ``embedding_bag`` never makes.
 
     Args:
         embeddings: initial word embeddings, shape ``(vocabulary, d)``; all are trained.
@@ -90,13 +84,8 @@ class TransformerEncoder(nn.Module):
 class TinyTransformer(nn.Module):
     """A transformer of two layers with mean pooling, trained from scratch.
 
-    Args:
-        vocabulary: number of tokens.
-        width: of its states, a multiple of ``heads``.
-        layers: number of layers.
-        heads: of attention.
-        max_length: longest sentence in tokens.
-        dropout: SimCSE's 0.1.
+    ``vocabulary`` and ``max_length`` count tokens, ``width`` is a multiple of ``heads``, and the
+    dropout of 0.1 is SimCSE's.
     """
 
     def __init__(
@@ -133,8 +122,8 @@ def load_transformer(folder: Path, *, pooling: Pooling = "cls") -> TransformerEn
 
     Raises:
         MissingPackageError: without ``transformers``.
-        ModelFolderError: for a folder without tokenizer or weights, weights that are not read or
-            are not this model's, and a configuration that names no model.
+        ModelFolderError: for a folder without tokenizer or weights, and for weights or a
+            configuration that cannot be read or do not belong together.
     """
     try:
         from transformers import AutoModel
@@ -144,12 +133,9 @@ def load_transformer(folder: Path, *, pooling: Pooling = "cls") -> TransformerEn
             error
         )
     checked_folder(folder)
-    _check_configuration(folder / "config.json")
     path = weights_file(folder)
-    if path.suffix == ".safetensors":
-        safetensors_names(path)  # refuses a damaged file, in our words
-    else:
-        read_weights(path)  # and a pickle that is more than weights
+    if path.suffix != ".safetensors":
+        read_weights(path)  # refuses a pickle that is more than weights
     bars = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
@@ -158,8 +144,8 @@ def load_transformer(folder: Path, *, pooling: Pooling = "cls") -> TransformerEn
         )
     except Exception as error:  # transformers has no class of its own for what may be wrong here
         raise ModelFolderError(
-            f"{folder}: transformers cannot load it ({_line(error)}); save the model there anew "
-            "with save_pretrained"
+            f"{folder}: transformers cannot load it ({one_line(error)[:200]}); save the model "
+            "there anew with save_pretrained"
         ) from error
     finally:
         if bars:
@@ -174,27 +160,3 @@ def load_transformer(folder: Path, *, pooling: Pooling = "cls") -> TransformerEn
         )
     # It comes in evaluation mode, other than every other new module.
     return TransformerEncoder(model.train(), pooling)
-
-
-def _check_configuration(path: Path) -> None:
-    """Refuse a configuration from which no model can be made.
-
-    Raises:
-        ModelFolderError: if it is no JSON, or does not name the kind of model.
-    """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # no UTF-8, or no JSON
-        raise ModelFolderError(
-            f"{path}: not JSON ({_line(error)}); copy it from the model's place anew"
-        ) from error
-    if not (isinstance(content, dict) and content.get("model_type")):
-        raise ModelFolderError(
-            f"{path} has no model_type, so it does not say what to make of the weights; copy the "
-            "one that belongs to them"
-        )
-
-
-def _line(error: Exception) -> str:
-    """An error's text as one short line."""
-    return " ".join(str(error).split())[:200]

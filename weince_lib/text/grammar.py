@@ -129,9 +129,8 @@ class Speaker:
 
     def _with_determiner(self, noun: str) -> str:
         determiner = self._pick(_DETERMINERS)
-        if determiner == "a" and noun[0] in "aeio":
-            determiner = "an"
-        return f"{determiner} {noun}"
+        article = "an" if determiner == "a" and noun[0] in "aeio" else determiner
+        return f"{article} {noun}"
 
     def _concept(self, topic: int) -> int:
         if self._draw.random() >= LOYALTY:
@@ -146,29 +145,17 @@ class Speaker:
 
 
 def sentences(count: int, seed: int = 0) -> Iterator[str]:
-    """Generate sentences.
-
-    Args:
-        count: how many.
-        seed: of the draw.
-    """
+    """Generate so many sentences."""
     speaker = Speaker(seed)
     for _ in range(count):
         yield speaker.say(speaker.meaning())
 
 
 def graded_pairs(count: int, seed: int) -> tuple[list[str], list[str], list[float]]:
-    """Sentence pairs whose scores cover 0 to 5.
+    """First sentences, second sentences and scores of pairs that cover 0 to 5.
 
     The second meaning is the first with each slot changed by a chance that is itself uniform on
     [0.2, 1].
-
-    Args:
-        count: number of pairs.
-        seed: of the draw.
-
-    Returns:
-        First sentences, second sentences, scores in [0, 5].
     """
     speaker, draw = Speaker(seed), random.Random(seed + 1)
     first, second, scores = [], [], []

@@ -99,7 +99,6 @@ class SimCSEStep:
         plan: how the batch is cut.
         seed: of the dropout.
         precision: ``"bfloat16"`` runs the model under autocast; the loss is in float32.
-        cached: replay chunks; off keeps all their graphs, which gives the same gradient.
     """
 
     def __init__(
@@ -111,34 +110,28 @@ class SimCSEStep:
         *,
         seed: int,
         precision: str = "float32",
-        cached: bool = True,
     ) -> None:
         self.model, self.loss, self.optimizer, self.plan = model, loss, optimizer, plan
         self.seed, self.device, self.precision = seed, optimizer.device, precision
-        self.cached = cached and len(plan.own) > 1
 
     def __call__(self, chunks: list[Tokens], step: int) -> Tensor:
-        """Take one step.
-
-        Args:
-            chunks: ids and mask of this process's chunks, each padded to its own longest.
-            step: number of the step, from 0.
+        """Take a step, counted from 0, on ids and mask of this process's chunks.
 
         Returns:
             The loss over all processes, shape ``()``, NaN if the step was not taken because
             embeddings, loss or gradient were not finite. On a GPU nothing waits for it.
         """
         chunks = [(ids.to(self.device), mask.to(self.device)) for ids, mask in chunks]
-        if not self.cached:
+        # A single chunk keeps its graph; of several each is encoded again, with the same dropout.
+        replays = len(self.plan.own) > 1
+        with torch.set_grad_enabled(not replays):
             z0, z1 = (self._view(chunks, step, view) for view in (0, 1))
-            value = self.optimizer.loss(self.loss, z0, z1)
-            value.backward()
-        else:
-            with torch.no_grad():
-                views = [self._view(chunks, step, view) for view in (0, 1)]
-            z0, z1 = (view.requires_grad_() for view in views)
-            value = self.optimizer.loss(self.loss, z0, z1)
-            value.backward()
+        if replays:
+            z0.requires_grad_()
+            z1.requires_grad_()
+        value = self.optimizer.loss(self.loss, z0, z1)
+        value.backward()
+        if replays:
             for view, leaf in enumerate((z0, z1)):
                 self._carry_on(chunks, step, view, leaf)
         self.optimizer.average_gradients()

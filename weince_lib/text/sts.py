@@ -41,8 +41,7 @@ from scipy import stats
 from .. import paths
 from ..errors import InputError
 from . import grammar
-from .corpora import utf8_lines
-from .hub import hub_columns
+from .corpora import hub_columns, utf8_lines
 
 #: Sub-sets of each year that SentEval, and so SimCSE, uses; 2013 is without the licensed SMT.
 YEARS = {
@@ -59,7 +58,6 @@ SICK_FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_
 #: Where archives put their files below the data folder.
 _ABOVE = ("", "SentEval/data/downstream", "senteval/downstream")
 
-#: Two sentences and their score.
 Pair = tuple[str, str, float]
 #: Where a row stands, for messages, and its cells.
 Row = tuple[str, Sequence[Any]]
@@ -89,7 +87,7 @@ class StsPairs:
         return len(self.first)
 
     def content_hash(self) -> str:
-        """SHA-256 of pairs and scores in their order."""
+        """SHA-256 (hex) of pairs and scores in their order."""
         digest = hashlib.sha256()
         for row in zip(self.first, self.second, self.scores.tolist(), strict=True):
             digest.update("\t".join(map(str, row)).encode() + b"\n")
@@ -164,11 +162,6 @@ def sts_score(encode: Encode, pairs: StsPairs) -> float:
 
 
 def _vectors(encode: Encode, sentences: Sequence[str]) -> NDArray[np.float64]:
-    """Sentences encoded, shape ``(sentences, d)``.
-
-    Raises:
-        InputError: for vectors that are not finite or of the wrong shape.
-    """
     raw = encode(list(sentences))
     if hasattr(raw, "detach"):  # a tensor, on any device and of any precision
         raw = raw.detach().cpu().double().numpy()
@@ -209,11 +202,7 @@ def _tabbed(path: Path) -> Iterator[Row]:
 def _checked(
     rows: Iterable[Row], first: int, second: int, score: int, *, skip: int = 0
 ) -> Iterator[Pair]:
-    """Two sentences and a score of each row, from the columns named.
-
-    Raises:
-        ValueError: naming a row with too few columns, an empty sentence, or no score.
-    """
+    """Two sentences and a score of each row, from the columns with these numbers."""
     least = 1 + max(first, second, score)
     for where, row in islice(rows, skip, None):
         if len(row) < least:

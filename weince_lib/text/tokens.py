@@ -117,15 +117,13 @@ def tokenise(
     """Tokenise a corpus, or find it tokenised already.
 
     Args:
-        corpus: what to tokenise; gone through once, in order.
+        corpus: gone through once, in order.
         tokenizer: how.
         folder: where tokenised corpora are kept; ``tokens/`` in the data folder by default. The
-            file's name is a hash of corpus, tokenizer and length, so that none is mistaken for
-            another.
+            file's name is a hash of corpus, tokenizer and length.
 
     Raises:
-        ValueError: if the corpus is empty.
-        OSError: if the file cannot be written.
+        ValueError: if the corpus is empty, or has another length than it says.
     """
     if not len(corpus):
         raise ValueError(f"corpus {corpus.name!r} is empty; it needs at least one sentence")

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,11 +18,8 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..training.loop import TrainingLoop, epoch_generator
 from ..training.processes import current_world
-from .recipe import SimCSESettings
 from .steps import ChunkPlan, SimCSEStep
 from .tokens import TokenisedCorpus
-
-__all__ = ["BEST", "SimCSESettings", "snapshot", "train_simcse"]
 
 #: The weights that were best on dev lie in this file beside the checkpoint.
 BEST = "best.safetensors"
@@ -30,6 +28,51 @@ BEST = "best.safetensors"
 def snapshot(checkpoint: Path, step: int) -> Path:
     """Where the weights after a step are kept, beside the checkpoint."""
     return checkpoint.with_name(f"step-{step:07d}.safetensors")
+
+
+@dataclass(frozen=True)
+class SimCSESettings:
+    """How to train; the defaults are SimCSE's for BERT-base (Gao et al. 2021, appendix A).
+
+    Attributes:
+        epochs: passes over the corpus.
+        batch_size: sentences per step over all processes, N. The last incomplete batch is dropped.
+        chunk_size: sentences encoded at a time; 0 for the whole batch. Smaller chunks need less
+            memory and have the same candidates, but draw other dropout.
+        learning_rate: peak of AdamW's.
+        weight_decay: of AdamW, decoupled.
+        warm_up: share of the steps in which the rate rises from 0; then it falls linearly to 0.
+        clip_norm: largest norm of the gradient, 1 as in the recipe's trainer; 0 does not clip.
+        evaluate_every: steps between two evaluations; the last step is always evaluated.
+        seed: of order and dropout.
+        precision: ``"float32"``, or ``"bfloat16"`` for autocast in the encoder.
+    """
+
+    epochs: int = 1
+    batch_size: int = 64
+    chunk_size: int = 0
+    learning_rate: float = 3e-5
+    weight_decay: float = 0.0
+    warm_up: float = 0.0
+    clip_norm: float = 1.0
+    evaluate_every: int = 125
+    seed: int = 7
+    precision: Literal["float32", "bfloat16"] = "float32"
+
+    def __post_init__(self) -> None:
+        if self.precision not in ("float32", "bfloat16"):
+            raise ValueError(f"unknown precision {self.precision!r}; known: float32, bfloat16")
+        if not 0.0 <= self.warm_up < 1.0:
+            raise ValueError(f"warm_up is a share of the steps in [0, 1), got {self.warm_up}")
+        if self.evaluate_every < 1:
+            raise ValueError(f"evaluate_every must be 1 or more, got {self.evaluate_every}")
+
+    def rate(self, step: int, steps: int) -> float:
+        """The learning rate of a step, from 0: linear warm-up, then linear decay to 0."""
+        rising = round(self.warm_up * steps)
+        if step < rising:
+            return self.learning_rate * (step + 1) / rising
+        return self.learning_rate * (steps - step) / max(1, steps - rising)
 
 
 def train_simcse(
@@ -67,17 +110,15 @@ def train_simcse(
 
     Raises:
         ValueError: if the corpus makes no batch.
-        NonFiniteLossError: naming the step; the weights before it are kept.
-        TrainingInterrupted: after Ctrl-C or SIGTERM, with the checkpoint written.
-        CheckpointError: for a checkpoint of another run, or one that cannot be written.
         ProcessError: for processes that cannot share the batch.
+        CheckpointError, NonFiniteLossError, TrainingInterrupted: see :class:`TrainingLoop`.
     """
     if len(corpus) < settings.batch_size:
         raise InputError(
             f"{len(corpus)} sentences make no batch of {settings.batch_size}; lower batch_size"
         )
     world, device = current_world(), torch.device(device)
-    plan = ChunkPlan(settings.batch_size, settings.chunk, world)
+    plan = ChunkPlan(settings.batch_size, settings.chunk_size or settings.batch_size, world)
     epoch_steps = len(corpus) // settings.batch_size
     model.to(device).train()
     optimizer = torch.optim.AdamW(

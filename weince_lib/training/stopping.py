@@ -30,11 +30,7 @@ def stop_requests(*, active: bool = True) -> Iterator[StopRequest]:
     """Note the first SIGINT (Ctrl-C) or SIGTERM (a scheduler, torchrun) instead of dying of it.
 
     A second signal interrupts at once. The handlers from before are put back at the end. Python
-    allows handlers in the main thread only; elsewhere nothing changes. A signal that is ignored
-    stays ignored, see above.
-
-    Args:
-        active: false leaves the signals alone, for training without a checkpoint to write.
+    allows handlers in the main thread only; elsewhere nothing changes, nor with ``active`` false.
     """
     request = StopRequest()
 
@@ -54,8 +50,8 @@ def stop_requests(*, active: bool = True) -> Iterator[StopRequest]:
 def sigterm_interrupts() -> Iterator[None]:
     """Raise KeyboardInterrupt at SIGTERM, as Python does at Ctrl-C.
 
-    For commands: a scheduler's or a user's ``kill`` then leaves no temporary files behind, and ends
-    with the same message as Ctrl-C. Within training, :func:`stop_requests` takes over.
+    For commands: ``kill`` then leaves no temporary files behind, and ends with the same message as
+    Ctrl-C. Within training, :func:`stop_requests` takes over.
     """
 
     def interrupt(number: int, frame: Any) -> None:

@@ -2,11 +2,10 @@
 
 from .augment import TwoViewAugment
 from .datasets import ImageSet, augmentation, load, pretraining_split
-from .encoders import ENCODERS, build_encoder
+from .encoders import ENCODERS, SimCLR, build_encoder, build_simclr, extract_features
 from .execution import Execution
-from .simclr import SimCLR, build_simclr, extract_features, to_unit_range
-from .supervised import train_supervised
-from .training import TrainingSettings, train
+from .image_ops import to_unit_range
+from .training import TrainingSettings, train, train_supervised
 
 __all__ = [
     "ENCODERS",

@@ -1,4 +1,4 @@
-"""Image encoders behind one interface: ``encoder(images) -> (n, encoder.feature_dim)``.
+"""Image encoders with one interface, ``encoder(images) -> (n, encoder.feature_dim)``, and SimCLR.
 
 ``resnet-small`` is ours: three stages of one residual block each, for images of 8x8 to 32x32 pixels
 on two cores. ``resnet18`` and ``resnet50`` are torchvision's with the paper's two stems, and
@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from typing import cast
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from .image_ops import to_unit_range
 
 #: Names that :func:`build_encoder` knows.
 ENCODERS = ("resnet-small", "resnet18", "resnet50", "vit-small")
@@ -111,9 +114,8 @@ def patch_size(image_size: int) -> int:
     """Side of ViT-Small's square patches, in pixels.
 
     The largest divisor of ``image_size`` that is at most 16 and leaves at least 8 patches along a
-    side (or 1): 4 at 32 pixels, 8 at 64, 12 at 96, and ViT-S/16's 16 at 224. The paper does not
-    say how it fits ViT-Small, made for 224 pixels, to the 64 of Tiny-ImageNet; with patches of 16
-    there would be 16 tokens for an image. The rule is this project's choice.
+    side (or 1): 4 at 32 pixels, 8 at 64, 12 at 96, and ViT-S/16's 16 at 224. The rule is this
+    project's choice: the paper does not say how it fits ViT-Small to the 64 of Tiny-ImageNet.
     """
     sizes = range(min(LARGEST_PATCH, image_size // LEAST_GRID), 0, -1)
     return next((size for size in sizes if image_size % size == 0), 1)
@@ -124,10 +126,6 @@ class SmallViT(nn.Module):
 
     Width 384, 12 layers, 6 heads, from timm; the features are the class token after the last layer
     normalisation. Patches: see :func:`patch_size`. Images must have the size it was built for.
-
-    Args:
-        channels: image channels.
-        image_size: side length in pixels.
     """
 
     def __init__(self, channels: int, image_size: int) -> None:
@@ -150,7 +148,7 @@ class SmallViT(nn.Module):
 
 
 def build_encoder(name: str, *, channels: int, image_size: int, width: int = 16) -> nn.Module:
-    """Build an encoder with fresh random weights (from torch's global generator).
+    """Build an encoder with an integer ``feature_dim`` and weights from torch's global generator.
 
     Args:
         name: one of :data:`ENCODERS`.
@@ -158,9 +156,6 @@ def build_encoder(name: str, *, channels: int, image_size: int, width: int = 16)
         image_size: side length in pixels; decides the stem of the ResNets and the patches of
             ``vit-small``.
         width: of ``resnet-small``; the others have their own.
-
-    Returns:
-        A module with an integer ``feature_dim``.
 
     Raises:
         ValueError: for an unknown name, with the known ones listed.
@@ -173,3 +168,69 @@ def build_encoder(name: str, *, channels: int, image_size: int, width: int = 16)
     if name in ENCODERS:
         return TorchvisionResNet(name, channels, image_size)
     raise ValueError(f"unknown encoder {name!r}; known: {', '.join(ENCODERS)}")
+
+
+class SimCLR(nn.Module):
+    """Encoder ``h = f(x)`` and projection ``z = g(h)``; the loss sees ``z``, evaluation ``h``.
+
+    Chen et al. 2020; paper, appendix F.2. The head is Linear(h, h) -> ReLU ->
+    Linear(h, projection_dim), both without bias, as in the codebase the paper builds on.
+
+    Args:
+        encoder: a module with an integer ``feature_dim``.
+        projection_dim: size of ``z``; 64 in the paper.
+    """
+
+    def __init__(self, encoder: nn.Module, projection_dim: int = 64) -> None:
+        super().__init__()
+        size = cast(int, encoder.feature_dim)
+        self.encoder = encoder
+        self.projector = nn.Sequential(
+            nn.Linear(size, size, bias=False),
+            nn.ReLU(),
+            nn.Linear(size, projection_dim, bias=False),
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Project images ``(n, C, H, W)`` in [0, 1] to ``z``, shape ``(n, projection_dim)``."""
+        return self.projector(self.encoder(images))
+
+
+def build_simclr(
+    encoder: str, *, channels: int, image_size: int, width: int, projection_dim: int, seed: int
+) -> SimCLR:
+    """A SimCLR model whose initial weights depend on ``seed`` alone, for paired comparisons.
+
+    Torch's global generator is left as it was.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return SimCLR(
+            build_encoder(encoder, channels=channels, image_size=image_size, width=width),
+            projection_dim,
+        )
+
+
+@torch.no_grad()
+def extract_features(encoder: nn.Module, images: Tensor, *, batch_size: int = 512) -> Tensor:
+    """Frozen features h of uint8 images, encoder in evaluation mode.
+
+    Args:
+        encoder: the trained encoder; its training flag is restored afterwards.
+        images: uint8, shape ``(n, C, H, W)``.
+        batch_size: images per forward pass; bounds memory, not the result.
+
+    Returns:
+        Features on the CPU, shape ``(n, feature_dim)``, float32.
+    """
+    device = next(encoder.parameters()).device
+    was_training = encoder.training
+    encoder.eval()
+    try:
+        parts = [
+            encoder(to_unit_range(part.to(device))).float().cpu()
+            for part in images.split(batch_size)
+        ]
+    finally:
+        encoder.train(was_training)
+    return torch.cat(parts)

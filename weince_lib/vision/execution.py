@@ -21,16 +21,13 @@ class Execution:
     Attributes:
         compile: run model and augmentation through ``torch.compile``: fewer and larger kernels,
             after a minute of compiling. Off by default; it needs a compiler on the machine.
-        channels_last: keep weights and activations in the layout that tensor cores take. ``None``:
-            on a CUDA device only; on a CPU the plain layout repeats older runs of the same machine
-            and build to the bit. A model for which it is not safe keeps the plain layout, see
-            :func:`channels_last_is_safe`.
-        resident: keep all images on the device, so that an epoch copies nothing there. ``None``: if
-            they take no more than half of the device's free memory; otherwise worker processes
-            read the batches ahead.
+        channels_last: keep weights and activations in the layout that tensor cores take, where
+            :func:`channels_last_is_safe`. ``None``: on a CUDA device only; on a CPU the plain
+            layout repeats older runs of the same machine and build to the bit.
+        resident: keep all images on the device. ``None``: if they take no more than half of its
+            free memory; otherwise worker processes read the batches ahead.
         workers: of that reading.
-        save_minutes: a checkpoint is written after every epoch, and also within one when the last
-            is this many minutes old. Ten lose little and cost nothing.
+        save_minutes: age of the last checkpoint at which one is written within an epoch.
 
     Raises:
         ValueError: for a negative number of workers, or minutes that are not positive.
@@ -49,13 +46,7 @@ class Execution:
             raise ValueError(f"save_minutes must be positive, got {self.save_minutes}")
 
     def layout(self, device: torch.device, model: nn.Module) -> torch.memory_format:
-        """The memory format of weights and views.
-
-        Args:
-            device: where the model is trained.
-            model: on a CPU it keeps the plain layout, with a warning, if the other is not safe
-                for it. The results are the same up to rounding, so the run need not stop.
-        """
+        """The memory format of weights and views; plain, with a warning, where it is not safe."""
         last = device.type == "cuda" if self.channels_last is None else self.channels_last
         if last and device.type == "cpu" and not channels_last_is_safe(model):
             warnings.warn(
@@ -92,13 +83,7 @@ class _Rows(Dataset[Tensor]):
 
 
 class Batches:
-    """The uint8 batches of an epoch, on the device.
-
-    Args:
-        images: uint8, shape ``(n, C, H, W)``.
-        device: where the batches are wanted.
-        execution: decides whether the images move there as a whole.
-    """
+    """The batches of an epoch on the device, from images ``(n, C, H, W)`` anywhere."""
 
     def __init__(self, images: Tensor, device: torch.device, execution: Execution) -> None:
         self.device, self.workers = device, execution.workers
@@ -132,20 +117,12 @@ SAFE_CHANNELS = 16
 def channels_last_is_safe(model: nn.Module) -> bool:
     """Whether a model can be trained on a CPU with ``channels_last``.
 
-    It is not if the model has a 1x1 convolution with a stride, such as a residual shortcut, and
-    fewer than 16 input channels. For its weight gradient oneDNN, which torch calls, copies every
-    second pixel into a buffer of ``pixels * channels`` numbers, but moves on by a whole block of
-    channels (8 with AVX2, 16 with AVX-512) per pixel. With fewer channels it writes behind the
-    buffer: the process crashes, hangs, or gets wrong gradients
-    (https://github.com/uxlfoundation/oneDNN/issues/6035). Torch 2.14.1 with oneDNN 3.12.0 does.
-    Its smallest shapes are (batch, channels, height, width) = (2, 4, 6, 6) with AVX2 and
-    (2, 4, 64, 64) with AVX-512, for 8 output channels and stride 2. Stride 1, larger kernels and
-    the plain layout take other code.
-
-    The rule asks for 16 channels on every processor, so that it does not depend on the machine.
-
-    Args:
-        model: any module; only its ``Conv2d`` layers count.
+    Not with a strided 1x1 convolution, such as a residual shortcut, of fewer than 16 input
+    channels. For its weight gradient oneDNN, which torch calls, writes behind a buffer: it moves on
+    by a whole block of channels (8 with AVX2, 16 with AVX-512) per pixel. The process crashes,
+    hangs, or gets wrong gradients (https://github.com/uxlfoundation/oneDNN/issues/6035; torch
+    2.14.1 with oneDNN 3.12.0). Other convolutions and the plain layout take other code. The rule
+    asks for 16 channels on every processor, so that it does not depend on the machine.
     """
     return not any(
         isinstance(layer, nn.Conv2d)

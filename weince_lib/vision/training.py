@@ -1,4 +1,4 @@
-"""SimCLR training: the step, and the run over one process or several (Chen et al. 2020).
+"""Training of image encoders: SimCLR's step and run, and a run with labels for comparison.
 
 All randomness of epoch ``e`` (order and augmentation) comes from a generator seeded by the run's
 seed and ``e`` alone, and every process draws it for the whole batch: several processes see the
@@ -13,16 +13,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ..errors import InputError
-from ..training.batch_norm import synchronised_batch_norm
 from ..training.loop import TrainingLoop, epoch_generator
-from ..training.processes import World, current_world
+from ..training.processes import World, current_world, synchronised_batch_norm
 from ..training.steps import GuardedOptimizer, runs_ahead
 from .augment import TwoViewAugment, apply_parameters
 from .execution import Batches, Execution
@@ -100,7 +99,7 @@ def train_step(
     """
     device = optimizer.device
     view0, view1 = augment(images, generator)
-    with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
+    with _autocast(device, precision):
         # The model is the encoder and the projection head after it.
         z0 = model(view0.to(memory_format=layout).to(device))
         z1 = model(view1.to(memory_format=layout).to(device))
@@ -134,9 +133,9 @@ def train(
         images: uint8, shape ``(n, C, H, W)``.
         augment: maps a batch of images and a generator to two float batches.
         settings: see :class:`TrainingSettings`.
-        checkpoint: file written after every epoch, now and then within one, and at Ctrl-C, and
-            resumed from if it is there, by the first process of a group; to the same bits on one
-            machine with one build of torch.
+        checkpoint: file written by the first process after every epoch, now and then within one,
+            and at Ctrl-C; resumed from if it is there, to the same bits on one machine with one
+            build of torch.
         fingerprint: what the checkpoint must have been made with (JSON values); a checkpoint with
             another one is an error and stays untouched.
         device: where to train.
@@ -153,57 +152,26 @@ def train(
         ValueError: if there are fewer images than one batch.
         ProcessError: for processes that cannot share a batch evenly, or a loss that would see the
             negatives of its own process only.
-        CheckpointError: if the checkpoint is truncated, belongs to another config or model, or
-            cannot be written.
-        NonFiniteLossError: as soon as a step's loss is seen not to be finite.
-        TrainingInterrupted: after SIGINT (Ctrl-C) or SIGTERM, once the step is done and a
-            checkpoint written; without ``checkpoint`` signals do what they did before.
+        CheckpointError, NonFiniteLossError, TrainingInterrupted: see :class:`TrainingLoop`.
     """
-    if len(images) < settings.batch_size:
-        raise InputError(
-            f"{len(images)} images make no batch of {settings.batch_size}; lower batch_size"
-        )
-    device = torch.device(device)
-    if device.type == "cuda" and device.index is None:
-        device = torch.device("cuda", torch.cuda.current_device())
+    device = _device(device)
     execution = execution or Execution()
     world = current_world()
     share = world.share(settings.batch_size)
-    steps = len(images) // settings.batch_size
-    layout = execution.layout(device, model)
-    model.to(device).to(memory_format=layout).train()
-    loss.to(device)
+    # Where views are made of a share of the batch its images are enough.
+    cuts = isinstance(augment, TwoViewAugment)
+    first, size = (world.rank * share, share) if cuts else (0, settings.batch_size)
+    loop, layout = _loop(model, loss, images, settings, device, execution, checkpoint, fingerprint)
     batches = Batches(images, device, execution)
     views = shared_views(augment, world, share, compiled=execution.compile)
-    # Where views are made of a share of the batch its images are enough.
-    first, size = 0, settings.batch_size
-    if isinstance(augment, TwoViewAugment):
-        first, size = world.rank * share, share
-    fused = runs_ahead(device)
-    loop = TrainingLoop(
-        model,
-        loss,
-        adam(model, settings.learning_rate, settings.weight_decay, fused=fused),
-        steps=settings.epochs * steps,
-        every=steps,
-        epoch_steps=steps,
-        checkpoint=checkpoint,
-        fingerprint=fingerprint,
-        device=device,
-        save_minutes=execution.save_minutes,
-        save_intervals=True,
-    )
     with ExitStack() as stack:
         stack.enter_context(_fastest_algorithms(device))
         if world.size > 1:
             stack.enter_context(synchronised_batch_norm(model))
         forward = shared_forward(model, world, device, compiled=execution.compile)
         stack.enter_context(loop)
-        for epoch in range(len(loop.history), settings.epochs):
-            generator = epoch_generator(settings.seed, epoch, device)
-            order = torch.randperm(len(images), generator=generator, device=device)
-            loop.keep(generator)
-            starts = [step % steps * settings.batch_size + first for step in loop.interval()]
+        for epoch, generator, order in _epochs(loop, settings, images):
+            starts = [step % loop.every * settings.batch_size + first for step in loop.interval()]
             for batch in batches.epoch([order[start : start + size] for start in starts]):
                 loop.took(
                     train_step(
@@ -223,9 +191,170 @@ def train(
     return loop.history
 
 
+def train_supervised(
+    encoder: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    augment: TwoViewAugment,
+    settings: TrainingSettings,
+    *,
+    checkpoint: Path | None = None,
+    fingerprint: Mapping[str, Any] | None = None,
+    device: torch.device | str = "cpu",
+    execution: Execution | None = None,
+) -> list[dict[str, float]]:
+    """Train ``encoder`` in place with cross-entropy on a linear classifier of its features h.
+
+    Shows what an encoder's shape and budget can reach. Steps, batches, optimiser and checkpoints
+    are those of :func:`train`, with one view of each image instead of two; one process trains.
+
+    Args:
+        encoder: a module with an integer ``feature_dim``.
+        images: uint8, shape ``(n, C, H, W)``.
+        labels: class numbers from 0, shape ``(n,)``.
+        augment: makes the views, from the distribution of either of its two.
+        settings: as for :func:`train`.
+        checkpoint: likewise.
+        fingerprint: likewise.
+        device: likewise.
+        execution: its layout of weights and views and the age of checkpoints count.
+
+    Returns:
+        Per epoch ``loss`` (nats per image) and ``accuracy`` (percent, on the views), means over
+        steps.
+
+    Raises:
+        ValueError, CheckpointError, NonFiniteLossError, TrainingInterrupted: as :func:`train`.
+    """
+    device = _device(device)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        classifier = nn.Linear(cast(int, encoder.feature_dim), int(labels.max()) + 1)
+    model = nn.Sequential(encoder, classifier)
+    accuracy = _Accuracy(device)
+    loop, layout = _loop(
+        model,
+        nn.CrossEntropyLoss(),
+        images,
+        settings,
+        device,
+        execution or Execution(),
+        checkpoint,
+        fingerprint,
+        monitor=accuracy,
+    )
+    images, labels = images.to(device), labels.to(device)
+    with loop:
+        for _, generator, order in _epochs(loop, settings, images):
+            for step in loop.interval():
+                rows = order[step % loop.every * settings.batch_size :][: settings.batch_size]
+                view = augment.view(images[rows], generator).to(memory_format=layout)
+                with _autocast(device, settings.precision):
+                    logits = model(view)
+                value = loop.optimizer.loss(loop.loss, logits.float(), labels[rows])
+                value.backward()
+                accuracy.update(logits, labels[rows])
+                loop.took(loop.optimizer.step(value))
+            loop.close_interval({"loss": loop.mean_loss()})
+    return loop.history
+
+
+class _Accuracy:
+    """Share of right answers over the steps of an interval, kept in checkpoints."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.shares = torch.zeros((), device=device)
+        self.steps = 0
+
+    def update(self, logits: Tensor, labels: Tensor) -> None:
+        self.shares += (logits.argmax(dim=1) == labels).float().mean()
+        self.steps += 1
+
+    def summary(self) -> dict[str, float]:
+        return {"accuracy": 100.0 * float(self.shares / self.steps)}
+
+    def reset(self) -> None:
+        self.shares.zero_()
+        self.steps = 0
+
+    def state(self) -> dict[str, Any]:
+        return {"shares": float(self.shares), "steps": self.steps}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.shares.fill_(state["shares"])
+        self.steps = state["steps"]
+
+
+def _device(device: torch.device | str) -> torch.device:
+    """The device with its number."""
+    device = torch.device(device)
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", torch.cuda.current_device())
+    return device
+
+
+def _autocast(device: torch.device, precision: str) -> torch.autocast:
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
+
+
+def _loop(
+    model: nn.Module,
+    loss: nn.Module,
+    images: Tensor,
+    settings: TrainingSettings,
+    device: torch.device,
+    execution: Execution,
+    checkpoint: Path | None,
+    fingerprint: Mapping[str, Any] | None,
+    *,
+    monitor: _Accuracy | None = None,
+) -> tuple[TrainingLoop, torch.memory_format]:
+    """The loop of a run by epochs, and the layout in which model and views are on the device.
+
+    Raises:
+        InputError: if there are fewer images than one batch.
+    """
+    if len(images) < settings.batch_size:
+        raise InputError(
+            f"{len(images)} images make no batch of {settings.batch_size}; lower batch_size"
+        )
+    steps = len(images) // settings.batch_size
+    model.to(device)
+    layout = execution.layout(device, model)
+    model.to(memory_format=layout).train()
+    loss.to(device)
+    fused = runs_ahead(device)
+    loop = TrainingLoop(
+        model,
+        loss,
+        adam(model, settings.learning_rate, settings.weight_decay, fused=fused),
+        steps=settings.epochs * steps,
+        every=steps,
+        epoch_steps=steps,
+        checkpoint=checkpoint,
+        fingerprint=fingerprint,
+        device=device,
+        save_minutes=execution.save_minutes,
+        save_intervals=True,
+        monitor=monitor,
+    )
+    return loop, layout
+
+
+def _epochs(
+    loop: TrainingLoop, settings: TrainingSettings, images: Tensor
+) -> Iterator[tuple[int, torch.Generator, Tensor]]:
+    """Each epoch that is left, from 0, with its generator and its order of the images."""
+    for epoch in range(len(loop.history), settings.epochs):
+        generator = epoch_generator(settings.seed, epoch, loop.device)
+        order = torch.randperm(len(images), generator=generator, device=loop.device)
+        loop.keep(generator)
+        yield epoch, generator, order
+
+
 @contextmanager
 def _fastest_algorithms(device: torch.device) -> Iterator[None]:
-    """Batches are all of one shape: the fastest algorithm is worth looking for once."""
+    """Let cuDNN look once for the fastest algorithm; batches are all of one shape."""
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = before or device.type == "cuda"
     try:
@@ -249,16 +378,12 @@ def shared_forward(
 def shared_views(augment: Augment, world: World, share: int, *, compiled: bool) -> Augment:
     """The augmentation as steps call it: it makes this process's views.
 
-    Args:
-        augment: a :class:`TwoViewAugment`, which then takes this process's images and draws for
-            all; any other takes the whole batch, and its views are cut.
-        world: the processes.
-        share: images of each.
-        compiled: run a :class:`TwoViewAugment` through ``torch.compile``.
+    A :class:`TwoViewAugment` takes this process's share of the images and draws for all; any other
+    takes the whole batch, and its views are cut. ``compiled`` is for the former alone.
     """
     if isinstance(augment, TwoViewAugment):
         apply = torch.compile(apply_parameters) if compiled else None
-        return partial(augment.share, part=world.rank, parts=world.size, apply=apply)
+        return partial(augment, part=world.rank, parts=world.size, apply=apply)
     if world.size == 1:
         return augment
     own = slice(world.rank * share, (world.rank + 1) * share)

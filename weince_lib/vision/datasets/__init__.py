@@ -1,7 +1,6 @@
 """Labelled image sets held in memory: the paper's, two that are always at hand, image folders."""
 
-from .data_set import SPLITS, DataSet, Shape
-from .image_set import UNLABELLED, ImageSet
+from .data_set import SPLITS, UNLABELLED, DataSet, ImageSet, Shape
 from .loading import (
     DATA_SETS,
     DATASETS,

@@ -28,11 +28,7 @@ LISTING_SHA256 = "229a0fa4ea6e6e0079093c0e959b0018c2374272cd3f844f3232804e9ab0c6
 
 
 def unpack(archive: Path, data: Path) -> Path:
-    """Unpack the archive below the data folder, whole or not at all.
-
-    Args:
-        archive: the ``.tar.gz`` file.
-        data: the data folder; the images go to its folder ``cifar10-jpeg``.
+    """Unpack the archive into ``cifar10-jpeg`` of the data folder, whole or not at all.
 
     Returns:
         The folder of the images. One that is there already is checked and kept.
@@ -68,10 +64,7 @@ def unpack(archive: Path, data: Path) -> Path:
 
 
 def check(folder: Path) -> None:
-    """Make sure that a folder holds every file of the archive.
-
-    Names and sizes of all files are compared, which takes less than a second; their bytes were
-    compared when the archive was unpacked.
+    """Compare names and sizes of all files with the archive's, which takes less than a second.
 
     Raises:
         FileNotFoundError: if the folder is missing, with the command that makes it.

@@ -50,14 +50,7 @@ SHA256 = {
 
 
 def read(known: DataSet, split: str, home: Path, limit: int) -> Arrays:
-    """Find the files of a split, downloading them if they are nowhere, and read them.
-
-    A file may be plain or ``.gz``; see :func:`place` for where it may lie.
-
-    Raises:
-        FileNotFoundError: if the files are not there and cannot be downloaded.
-        ValueError: for a file that is damaged, or whose content is not the published one.
-    """
+    """Find the files of a split, plain or ``.gz``, downloading them if they are nowhere."""
     folder = place(home, split)
     if not all(find(folder, file) for file in FILES[split]):
         _download(home, split)
@@ -97,11 +90,7 @@ def files(known: DataSet, home: Path) -> tuple[str, list[File]]:
 
 
 def verify(path: Path, file: str) -> bytes:
-    """A file's decompressed content, which is compared with the published one.
-
-    Raises:
-        ValueError: for a file that is damaged or of another content, with both hashes.
-    """
+    """A file's decompressed content; ``ValueError`` if it is not the published one."""
     mend = (
         "reinstall the Debian package dataset-fashion-mnist"
         if path.parent == DEBIAN_FOLDER

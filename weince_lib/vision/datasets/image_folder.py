@@ -31,13 +31,7 @@ def read(folder: Path, split: str, cache: Path, limit: int, image_size: int) -> 
     The classes are the sub-folders of ``train``, sorted by name, for both splits: a class without
     test images keeps its label. Images are dealt out one of each class at a time (the first of
     every class, then the second of every class, ...), each class in the order of its file names.
-
-    Args:
-        folder: holds ``train`` and ``test``.
-        split: ``"train"`` or ``"test"``.
-        cache: keeps the decoded images of large sets.
-        limit: read the first so many images; 0 reads all.
-        image_size: see :func:`decode`.
+    ``cache`` and ``image_size`` are those of :func:`decode`.
 
     Raises:
         FileNotFoundError: for a folder that is missing or holds no image.
@@ -113,10 +107,21 @@ def decode(
     if len(names) < CACHE_FROM:
         return _decode_all(names, read, image_size)
     path = cache / f"images-{_key(names, read, image_size)}.npy"
-    images = _stored(path, len(names))
-    if images is None:
-        images = _decode_all(names, read, image_size)
-        _store(path, images)
+    try:
+        images: np.ndarray = np.load(path, allow_pickle=False)
+        if images.dtype == np.uint8 and images.ndim == 4 and images.shape[:2] == (len(names), 3):
+            return images
+    except (OSError, ValueError, EOFError):
+        pass  # none is kept, or it is damaged
+    images = _decode_all(names, read, image_size)
+    try:
+        with files.replacing(path) as aside:
+            np.save(aside, images, allow_pickle=False)
+    except OSError as error:
+        warnings.warn(
+            f"{path} cannot be written ({error}); the images will be decoded again next time",
+            stacklevel=3,
+        )
     return images
 
 
@@ -142,13 +147,8 @@ def _key(names: Sequence[str], read: Callable[[str], bytes], image_size: int) ->
 def files_hash(paths: Sequence[Path], labels: Sequence[int]) -> str:
     """SHA-256 (hex) of image files and their labels, in order; nothing is decoded.
 
-    Neither names nor places count, nor the library that decodes: it tells whether the files are
-    those that a result was made from, on any machine. Within one process files are read again only
-    if the place, size or time of change of one is another.
-
-    Args:
-        paths: of the files.
-        labels: one for each.
+    Neither names nor places count, nor the library that decodes. Within one process files are read
+    again only if the place, size or time of change of one is another.
     """
     listing = hashlib.sha256()
     for path, label in zip(paths, labels, strict=True):
@@ -170,37 +170,16 @@ def files_hash(paths: Sequence[Path], labels: Sequence[int]) -> str:
 _hashed: dict[str, str] = {}
 
 
-def _stored(path: Path, n: int) -> np.ndarray | None:
-    """The array kept for ``n`` files, or ``None`` if there is none or it is damaged."""
-    try:
-        images = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        return None
-    right = images.dtype == np.uint8 and images.ndim == 4 and images.shape[:2] == (n, 3)
-    return images if right else None
-
-
-def _store(path: Path, images: np.ndarray) -> None:
-    """Keep an array; not being able to is no reason to stop."""
-    try:
-        with files.replacing(path) as aside:
-            np.save(aside, images, allow_pickle=False)
-    except OSError as error:
-        warnings.warn(
-            f"{path} cannot be written ({error}); the images will be decoded again next time",
-            stacklevel=4,
-        )
-
-
 def _decode_all(names: Sequence[str], read: Callable[[str], bytes], image_size: int) -> np.ndarray:
     first = _decode_one(names[0], read, image_size)
     images = np.empty((len(names), *first.shape), dtype=np.uint8)
     for row, name in enumerate(names):
         image = first if row == 0 else _decode_one(name, read, image_size)
         if image.shape != first.shape:
+            (height, width, _), (h, w, _) = first.shape, image.shape
             raise ValueError(
-                f"images of unequal size: {name} is {_size(image)} but {names[0]} is "
-                f"{_size(first)} (width x height); pass image_size to bring all to one size"
+                f"images of unequal size: {name} is {w} x {h} but {names[0]} is "
+                f"{width} x {height} (width x height); pass image_size to bring all to one size"
             )
         images[row] = image
     return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
@@ -219,7 +198,3 @@ def _decode_one(name: str, read: Callable[[str], bytes], image_size: int) -> np.
     if image_size:
         image = ImageOps.fit(image, (image_size, image_size), Image.Resampling.BILINEAR)
     return np.asarray(image)
-
-
-def _size(image: np.ndarray) -> str:
-    return f"{image.shape[1]} x {image.shape[0]}"

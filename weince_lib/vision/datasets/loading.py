@@ -13,8 +13,7 @@ import torch
 from ... import paths
 from ..augment import TwoViewAugment
 from . import digits, fashion_mnist, image_folder, pickled, stl10, tiny_imagenet
-from .data_set import SPLITS, DataSet, File, Published, Shape
-from .image_set import ImageSet, check_limit
+from .data_set import SPLITS, DataSet, File, ImageSet, Published, Shape, check_limit
 
 #: Name of the further split of STL-10.
 UNLABELED = "unlabeled"
@@ -76,8 +75,6 @@ DATA_SETS = {
         Shape(100_000, 100_000, 10_000, 3, 64, 200),
         tiny_imagenet.read,
         published=tiny_imagenet.TINY_IMAGENET,
-        files=tiny_imagenet.files,
-        content=tiny_imagenet.content_of,
     ),
 }
 #: What :func:`load` knows.
@@ -97,13 +94,11 @@ def load(
 ) -> ImageSet:
     """Load one split of a data set into memory.
 
-    ``"digits"`` comes with scikit-learn and is always there, and so are ``"digit-pairs"``, two of
-    them side by side in a hundred classes. ``"fashion-mnist"``, ``"cifar10"``,
-    ``"cifar100"``, ``"stl10"`` and ``"tiny-imagenet"`` are looked for on this machine and
-    downloaded only if they are nowhere; ``"imagenet32"`` has to be put there by hand. Every file
-    is compared with its published hash. ``"imagefolder:PATH"`` reads ``PATH/train/CLASS/*`` and
-    ``PATH/test/CLASS/*`` as RGB. Sets of many small files (Tiny-ImageNet, image folders) are
-    decoded once and kept in ``cache`` below the data folder.
+    Digits and pairs of them come with scikit-learn. The others are looked for on this machine and
+    downloaded if they are nowhere, except ``"imagenet32"``, which has to be put there by hand.
+    Every file is compared with its published hash. ``"imagefolder:PATH"`` reads
+    ``PATH/train/CLASS/*`` and ``PATH/test/CLASS/*`` as RGB. Sets of many small files
+    (Tiny-ImageNet, image folders) are decoded once and kept in ``cache`` below the data folder.
 
     Args:
         name: one of :data:`DATASETS`.
@@ -111,23 +106,18 @@ def load(
             Tiny-ImageNet, whose test labels are not public. STL-10 also has ``"unlabeled"``.
         root: the data folder; by default $WEINCE_DATA, else ``data`` under the project root. Also
             what a relative PATH starts from, by default the working directory.
-        limit: keep the first so many images; 0 keeps all. Published sets are in the order of their
-            files, whose classes are mixed. Image folders and the training images of Tiny-ImageNet,
-            whose files lie sorted by class, are dealt out one image of each class at a time, so
-            that a limited set is balanced; only the images kept are decoded.
+        limit: keep the first so many images; 0 keeps all. Files that lie sorted by class (image
+            folders, training images of Tiny-ImageNet) are dealt out one image of each class at a
+            time, so that a limited set is balanced; only the images kept are decoded.
         image_size: for image folders: side in pixels of the square that every image is scaled and
             centre-cropped to. 0 leaves them as they are, which takes images of one size.
-
-    Returns:
-        The split.
 
     Raises:
         ValueError: for an unknown name or split, a negative limit, a file whose content is not
             the published one, or images of unequal size.
         FileNotFoundError: for data that is missing or empty, saying what to put where.
     """
-    known, home = _named(name, root, image_size), home_of(root)
-    _check(known, split, limit)
+    known, home = _checked(name, split, root, limit, image_size), home_of(root)
     known.published.ensure(known.title, split, home)
     images, labels, classes = known.read(known, split, home, limit)
     found = ImageSet(name, torch.from_numpy(images), torch.from_numpy(labels), classes)
@@ -140,55 +130,33 @@ def home_of(root: Path | str | None) -> Path:
 
 
 def augmentation(dataset: str) -> TwoViewAugment:
-    """The views to train with on a data set, named as for :func:`load`.
-
-    Raises:
-        ValueError: for an unknown data set, with the known ones listed.
-    """
+    """The views to train with on a data set; ``ValueError`` for an unknown name."""
     return _named(dataset).augment
 
 
 def content_of(name: str, split: str, *, root: Path | str | None = None, limit: int = 0) -> str:
-    """A hash of what a data set's name stands for, if that is not the same for all time.
+    """A hash of the files that a data set's name stands for, if they can change as folders can.
 
-    The content of a folder can change, and a link can be pointed elsewhere. Built-in and published
-    sets cannot: their files are compared with known hashes whenever they are read.
-
-    Args:
-        name: as for :func:`load`.
-        split: as for :func:`load`.
-        root: as for :func:`load`.
-        limit: as for :func:`load`.
+    Built-in and published sets cannot: they are compared with known hashes whenever they are read.
+    Arguments and errors are those of :func:`load`.
 
     Returns:
         SHA-256 (hex) of files and labels, which are not decoded; empty for a set of fixed content,
         and where neither ``train`` nor ``test`` is there.
-
-    Raises:
-        FileNotFoundError, ValueError: as :func:`load`.
     """
-    known = _named(name, root)
-    _check(known, split, limit)
+    known = _checked(name, split, root, limit)
     return known.content(known, split, home_of(root), limit) if known.content else ""
 
 
 def pretraining_split(name: str) -> str:
-    """The split that contrastive training takes: of STL-10 the unlabelled one, else ``"train"``.
-
-    Raises:
-        ValueError: for an unknown name, with the known ones listed.
-    """
+    """The split that contrastive training takes: of STL-10 the unlabelled one, else ``"train"``."""
     return UNLABELED if UNLABELED in _named(name).splits else "train"
 
 
 def title(name: str) -> str:
-    """A data set's name for tables and figures, such as ``"CIFAR-10"``.
+    """A data set's name for tables and figures; an image folder is called by its own name.
 
-    An image folder is called by its own name; ``cifar10-jpeg`` (or ``cifar10-imagefolder``) is
-    ``"CIFAR-10 (JPEG)"``, since lossy copies give other results than the data set itself.
-
-    Raises:
-        ValueError: for an unknown name, with the known ones listed.
+    ``cifar10-jpeg`` is ``"CIFAR-10 (JPEG)"``, since lossy copies give other results.
     """
     return _named(name).title
 
@@ -214,10 +182,15 @@ def _named(name: str, root: Path | str | None = None, image_size: int = 0) -> Da
     )
 
 
-def _check(known: DataSet, split: str, limit: int) -> None:
+def _checked(
+    name: str, split: str, root: Path | str | None, limit: int, image_size: int = 0
+) -> DataSet:
+    """The entry of a data set that has such a split."""
+    known = _named(name, root, image_size)
     if split not in known.splits:
         raise ValueError(f"unknown split {split!r}; known: {', '.join(known.splits)}")
     check_limit(limit)
+    return known
 
 
 @dataclass(frozen=True)
@@ -225,7 +198,7 @@ class Holding:
     """One data set on this machine.
 
     Attributes:
-        name: what :func:`weince_lib.vision.load` knows it by.
+        name: what :func:`load` knows it by.
         title: its usual name.
         state: ``"there"``, ``"missing"``, or ``"incomplete"`` if some files are.
         where: the file or folder it is read from, or would be.
@@ -248,11 +221,7 @@ class Finding:
 
 
 def holdings(root: Path | str | None = None) -> list[Holding]:
-    """What is there of every named data set; no file is read and nothing downloaded.
-
-    Args:
-        root: the data folder; by default see :func:`weince_lib.paths.data`.
-    """
+    """What is there of every named data set; no file is read and nothing downloaded."""
     home = home_of(root)
     found = []
     for name, known in DATA_SETS.items():
@@ -266,17 +235,11 @@ def holdings(root: Path | str | None = None) -> list[Holding]:
 def check(name: str, root: Path | str | None = None) -> list[Finding]:
     """Verify a data set's files, hashes and counts. Nothing is downloaded.
 
-    Args:
-        name: a key of :data:`DATA_SETS`, or ``imagefolder:PATH`` with a path.
-        root: the data folder; by default see :func:`weince_lib.paths.data`. Also what a relative
-            PATH starts from, by default the working directory.
+    ``name`` and ``root`` are those of :func:`load`; ``ValueError`` for an unknown name.
 
     Returns:
         One finding for each file (named, with the expected hash if it is wrong or missing), then
         for each split that could be read.
-
-    Raises:
-        ValueError: for an unknown name.
     """
     known = _named(name, root)
     findings = [_check_file(file) for file in known.place(home_of(root))[1]]
@@ -296,13 +259,11 @@ def _check_file(file: File) -> Finding:
     if not file.path.is_file():
         expected = f" (expected {file.expected})" if file.expected else ""
         return Finding(False, f"{file.path} is missing{expected}")
-    if file.verify is None:
-        return Finding(True, f"{file.path} is there")
     try:
         file.verify()
     except ValueError as error:
         return Finding(False, str(error))
-    return Finding(True, f"{file.path}: {file.expected}")
+    return Finding(True, f"{file.path}: {file.expected or 'there'}")
 
 
 def _check_split(images: ImageSet, split: str, published: Published) -> Finding:

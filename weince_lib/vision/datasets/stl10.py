@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .data_set import Arrays, DataSet, Published
-from .image_set import UNLABELLED
+from .data_set import UNLABELLED, Arrays, DataSet, Published
 
 SIDE = 96
 CLASSES = (
