@@ -7,11 +7,14 @@ import pytest
 from link_samples import bank_of_blend, random_bank
 from scipy import optimize
 
-from weince_lib.diagnostics.link_fit import Design, fit_link, power_coordinate
-from weince_lib.diagnostics.link_profile import (
+from weince_lib.diagnostics.choice_bank import draw_winners
+from weince_lib.diagnostics.link_fit import (
+    Design,
     fit_anchor_temperature,
+    fit_link,
     fit_power,
     nearness,
+    power_coordinate,
     profile_blend,
 )
 
@@ -70,8 +73,6 @@ def test_fit_against_a_bounded_optimiser(lam):
 def test_a_weight_that_would_be_negative_is_exactly_zero_and_the_rest_is_the_smaller_fit():
     # Winners of a link that is flatter than softmax near the cap.
     bank = random_bank()
-    from weince_lib.diagnostics.link_ablation import draw_winners
-
     s = bank.scores
     bank = draw_winners(bank, 4 * s + 1.5 * np.log(1 - s), seed=3)
     design = Design(bank, ("identity", "shortfall"))
@@ -116,8 +117,6 @@ def test_power_coordinate_has_softmax_and_endpoint_inside():
 
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0])
 def test_power_exponent_is_found_again(gamma):
-    from weince_lib.diagnostics.link_ablation import draw_winners
-
     bank = random_bank(batches=20, anchors=60)
     bank = draw_winners(bank, power_coordinate(gamma)(bank.scores) / 0.4, seed=7)
     fit = fit_power(bank)
@@ -143,8 +142,6 @@ def test_blend_profile_ends_where_the_likelihood_has_fallen_by_half_chi2():
 
 
 def test_anchor_temperature_is_found_again_and_knows_no_winner():
-    from weince_lib.diagnostics.link_ablation import draw_winners
-
     bank = random_bank(batches=20, anchors=60)
     u = nearness(bank)
     kappa = 0.8

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 from link_samples import bank_of_blend, random_bank
 
-from weince_lib.diagnostics.choice_bank import ChoiceBank
-from weince_lib.diagnostics.link_ablation import (
-    draw_winners,
-    simulate_softmax,
-    vary_hardness,
-    vary_pool,
-)
+from weince_lib.diagnostics.choice_bank import ChoiceBank, draw_winners
 from weince_lib.diagnostics.link_fit import Design, fit_link, power_coordinate
 from weince_lib.diagnostics.link_inference import boundary_p, simulate_sums
 from weince_lib.diagnostics.link_selection import (
@@ -19,6 +13,9 @@ from weince_lib.diagnostics.link_selection import (
     cross_validate,
     halves,
     select_link,
+    simulate_softmax,
+    vary_hardness,
+    vary_pool,
 )
 
 LARGE = {"batches": 16, "anchors": 120, "candidates": 40}

@@ -282,3 +282,20 @@ def choices_of(bank: ScoreBank, *, every: int = 1) -> ChoiceBank:
     winners = scores[:, anchors.numpy(), bank.positives.cpu().numpy()][..., None]
     losers = scores[:, others.numpy()].reshape(batches, size, size - 2)
     return ChoiceBank(np.concatenate([winners, losers], axis=-1)[:, ::every])
+
+
+def draw_winners(bank: ChoiceBank, logits: np.ndarray, *, seed: int = 0) -> ChoiceBank:
+    """The same scores with winners drawn with the given logits; none of them is at cosine 1.
+
+    Args:
+        bank: the choices.
+        logits: shape of ``bank.scores``.
+        seed: of the winners.
+    """
+    draw = np.random.default_rng(seed)
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    weights[..., 1:][bank.identical] = 0.0
+    cumulative = np.cumsum(weights, axis=-1)
+    uniform = draw.random(logits.shape[:2]) * cumulative[..., -1]
+    winners = (uniform[..., None] > cumulative).sum(axis=-1)
+    return bank.with_winners(np.minimum(winners, logits.shape[-1] - 1))
