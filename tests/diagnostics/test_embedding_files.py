@@ -10,14 +10,21 @@ import pytest
 import safetensors.torch
 import torch
 
-from weince_lib.diagnostics import ReadSettings, load_embeddings, load_labels, load_pairs
-from weince_lib.diagnostics.embeddings import (
-    check_rows,
-    code_labels,
-    read_embeddings,
-    read_labels,
-    read_pairs,
-)
+from weince_lib.diagnostics import ReadSettings, read_embeddings, read_labels, read_pairs
+from weince_lib.diagnostics.embeddings import check_rows, code_labels
+
+
+def load_embeddings(*given):
+    return read_embeddings(*given).values
+
+
+def load_labels(*given):
+    return read_labels(*given).values
+
+
+def load_pairs(*given):
+    return read_pairs(*given).values
+
 
 Z = np.random.default_rng(0).standard_normal((60, 4))
 

@@ -2,7 +2,7 @@
 
 Any set of embeddings, from its file to a report; each file imports those before it:
 
-- ``embeddings``, ``tables``: read and check embeddings, pairs and labels
+- ``embeddings``, ``reading``: check embeddings, pairs and labels, and read them from files
 - ``streamed_bank``: the highest cosines of all pairs, block by block
 - ``tail_checks``, ``shape_verdict``, ``batch_correction``: can the tail be trusted, does it end,
   what would WEINCE do
@@ -22,15 +22,7 @@ A frozen encoder's batches, and the link that explains their winners:
 from .calibration import KNOWN_TAILS, Gate, GateShare, as_frame, gate_shares
 from .choice_bank import ChoiceBank, ScoreBank, choices_of, two_view_bank
 from .diagnosis import diagnose
-from .embeddings import (
-    ReadSettings,
-    load_embeddings,
-    load_labels,
-    load_pairs,
-    read_embeddings,
-    read_labels,
-    read_pairs,
-)
+from .reading import ReadSettings, read_embeddings, read_labels, read_pairs
 from .report import Diagnosis
 from .shape_verdict import ShapeAt, shape_at, verdict
 from .streamed_bank import BankSettings, StreamedBank, streamed_bank
