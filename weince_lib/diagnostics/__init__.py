@@ -6,7 +6,7 @@ Any set of embeddings, from its file to a report; each file imports those before
 - ``streamed_bank``: the highest cosines of all pairs, block by block
 - ``tail_checks``, ``shape_verdict``, ``batch_correction``: can the tail be trusted, does it end,
   what would WEINCE do
-- ``report_figures``, ``report``: the result in numbers, sentences and on a page
+- ``report``, ``report_page``: the result in numbers and sentences, and on a page
 - ``diagnosis``: :func:`diagnose`, which calls them in this order
 
 A frozen encoder's batches, and the link that explains their winners:
