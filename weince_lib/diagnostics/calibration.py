@@ -30,7 +30,6 @@ gives an interval for beta and no test. The score test is kept here as a compari
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -38,7 +37,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from scipy import interpolate, special
+from scipy import special
 from torch import Tensor
 
 from ..checks import check_at_least
@@ -93,24 +92,10 @@ def gumbel_law(scale: float) -> TailLaw:
 
 def sphere_law(dimension: int) -> TailLaw:
     """Cosines of uniform directions in R^d: delta / 2 is Beta(h, h) with h = (d - 1) / 2."""
-    return TailLaw(f"sphere, d = {dimension}", True, functools.partial(_sphere, dimension))
-
-
-@functools.cache
-def _sphere_curve(dimension: int) -> interpolate.CubicSpline:
-    # logit(u) against logit(delta / 2) is odd, smooth and straight at both ends, so that a spline
-    # gives the quantile to ten digits at a fraction of the cost of an inversion.
-    half = (dimension - 1) / 2
-    knots = np.linspace(-35.0, 0.0, 1501)
-    lower = special.betaincinv(half, half, special.expit(knots))
-    value = np.log(lower) - np.log1p(-lower)
-    return interpolate.CubicSpline(
-        np.r_[knots, -knots[-2::-1]], np.r_[value[:-1], 0.0, -value[-2::-1]]
+    h = (dimension - 1) / 2
+    return TailLaw(
+        f"sphere, d = {dimension}", True, lambda u: 2.0 * np.asarray(special.betaincinv(h, h, u))
     )
-
-
-def _sphere(dimension: int, u: np.ndarray) -> np.ndarray:
-    return 2.0 * special.expit(_sphere_curve(dimension)(special.logit(u)))
 
 
 #: Five power laws, four laws without an endpoint, and four spheres.
@@ -190,7 +175,7 @@ GATES = (
 
 @dataclass(frozen=True)
 class GateShare:
-    """One cell of the study.
+    """One cell of the study: a law, a gate, so many negatives and tail points.
 
     Attributes:
         law: name of the law the negatives come from.

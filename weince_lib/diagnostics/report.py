@@ -11,7 +11,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from .batch_correction import Correction
 from .shape_verdict import ShapeAt, Verdict
 from .streamed_bank import StreamedBank
 from .tail_checks import DUPLICATE, DistinctTail, FarPairs, LawTest, NearDuplicates, NearGroup
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
