@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from weince_lib import files
 from weince_lib.cli import main
-from weince_lib.diagnostics import report
+from weince_lib.diagnostics import report_page
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def saved(tmp_path):
 @pytest.fixture(autouse=True)
 def no_drawing(monkeypatch):
     """The figures have their own test, and take most of the time."""
-    monkeypatch.setattr(report, "_figures", lambda diagnosis: [])
+    monkeypatch.setattr(report_page, "_figures", lambda diagnosis: [])
 
 
 def run(*arguments):
@@ -196,14 +196,12 @@ def test_a_place_that_cannot_be_written_is_one_line(saved, tmp_path, monkeypatch
 def test_a_damaged_bank_is_named_and_made_anew(saved, tmp_path):
     out = tmp_path / "report"
     assert run(saved, "--out", out).exit_code == 0
-    report, bank = (out / "report.json").read_bytes(), out / "bank" / "bank.npz"
-    whole = bank.read_bytes()
-    with np.load(bank) as held:
-        less = {name: held[name] for name in held.files if name != "tails"}
-    np.savez(tmp_path / "less.npz", **less)
+    report, block = (out / "report.json").read_bytes(), out / "bank" / "blocks" / "00000.npz"
+    whole = block.read_bytes()
+    np.savez(tmp_path / "less.npz", members=np.load(block)["members"])
     for content in (b"", whole[:5000], b"no archive", (tmp_path / "less.npz").read_bytes()):
-        bank.write_bytes(content)
-        with pytest.warns(UserWarning, match=r"bank\.npz is damaged .*made anew"):
+        block.write_bytes(content)
+        with pytest.warns(UserWarning, match=r"00000\.npz is damaged .*made anew"):
             assert run(saved, "--out", out).exit_code == 0
         assert (out / "report.json").read_bytes() == report
     for content in ("{", "[1]", "7"):
