@@ -382,37 +382,27 @@ def nearness(bank: ChoiceBank) -> Array:
     return np.asarray(np.log(closest.mean(axis=-1)))
 
 
-@dataclass(frozen=True)
-class AnchorTemperature:
-    """An inverse temperature of each anchor's own, exp(-kappa (u_i - centre)) / tau.
-
-    u_i is :func:`nearness`; kappa = 0 is one temperature for all.
-    """
-
-    kappa: float
-    centre: float
-
-    def factor(self, bank: ChoiceBank) -> Array:
-        """Multiplies the anchors' logits, shape ``(batches, anchors)``."""
-        return np.asarray(np.exp(-self.kappa * (nearness(bank) - self.centre)))
-
-
 def fit_anchor_temperature(
     bank: ChoiceBank,
     coordinates: tuple[str, ...] = ("identity",),
     *,
     confidence: float | None = None,
-) -> tuple[AnchorTemperature, ProfileEstimate]:
+) -> tuple[ProfileEstimate, Callable[[ChoiceBank], Array]]:
     """Let the temperature depend on the anchor, tau_i = tau exp(kappa (u_i - mean u)).
 
-    One winner per anchor cannot tell a temperature of its own; how near its closest candidates are
-    can. With the identity coordinate this is a softmax with as many parameters as H1; with H1's
-    coordinates it asks whether the endpoint is still seen once temperatures may differ.
+    u_i is :func:`nearness`. One winner per anchor cannot tell a temperature of its own; how near
+    its closest candidates are can. With the identity coordinate this is a softmax with as many
+    parameters as H1; with H1's coordinates it asks whether the endpoint is still seen once
+    temperatures may differ.
 
     Args:
         bank: the choices it is fitted to.
         coordinates: of the link.
         confidence: of kappa's profile interval in [-2, 3]; None leaves it out.
+
+    Returns:
+        kappa, 0 for one temperature for all; and what gives the factors tau / tau_i of the logits
+        of another bank's anchors, for :meth:`Design.scaled`.
     """
     plain = Design(bank, coordinates)
     near = nearness(bank)
@@ -422,7 +412,7 @@ def fit_anchor_temperature(
         return fit_link(plain.scaled(np.exp(-kappa * (near - centre))), start)
 
     found = _profile(fit, (-2.0, 3.0), confidence)
-    return AnchorTemperature(found.value, centre), found
+    return found, lambda other: np.exp(-found.value * (nearness(other) - centre))
 
 
 def _profile(

@@ -197,9 +197,9 @@ def simulated_ratios(
     """
     partition = LogPartition.around(bank, np.array([h0.theta[0], 0.0]))
     sums = simulate_sums(bank, h0.theta[0], repetitions=repetitions, seed=seed)
-    both = partition.maximise(sums)
-    softmax = partition.maximise(sums, free=(True, False))
-    return np.maximum(0.0, 2.0 * (both.value - softmax.value)) * bank.anchors
+    _, both = partition.maximise(sums)
+    _, softmax = partition.maximise(sums, free=(True, False))
+    return np.maximum(0.0, 2.0 * (both - softmax)) * bank.anchors
 
 
 def simulate_sums(
@@ -241,23 +241,10 @@ def bootstrap_blend(bank: ChoiceBank, *, repetitions: int = 999, seed: int = 0) 
     draw = np.random.default_rng(seed)
     counts = draw.multinomial(bank.batches, np.full(bank.batches, 1 / bank.batches), repetitions)
     weights = counts / bank.batches
-    found = partition.maximise(weights @ partition.batch_sums, weights=weights)
-    lam = found.theta[:, 1] / found.theta.sum(axis=1)
+    theta, _ = partition.maximise(weights @ partition.batch_sums, weights=weights)
+    lam = theta[:, 1] / theta.sum(axis=1)
     low, high = np.percentile(lam, (2.5, 97.5))
     return Interval(float(h1.blend[1]), float(low), float(high), bank.batches)
-
-
-@dataclass(frozen=True)
-class Maxima:
-    """Maxima over weights that are not negative, one for each set of winners.
-
-    Attributes:
-        theta: weights, shape ``(sets, 2)``.
-        value: log-likelihood per anchor, the same as an exact fit's.
-    """
-
-    theta: Array
-    value: Array
 
 
 @dataclass(frozen=True)
@@ -310,14 +297,18 @@ class LogPartition:
 
     def maximise(
         self, sums: Array, *, free: tuple[bool, bool] = (True, True), weights: Array | None = None
-    ) -> Maxima:
-        """Maximum-likelihood weights for several sets of winners at once.
+    ) -> tuple[Array, Array]:
+        """Maximum-likelihood weights, not negative, for several sets of winners at once.
 
         Args:
             sums: mean coordinates of the winners, shape ``(sets, 2)``.
             free: which weights are fitted; the others are 0.
             weights: of the batches, rows that sum to 1, shape ``(sets, batches)``; equal weights
                 by default.
+
+        Returns:
+            Weights, shape ``(sets, 2)``, and the log-likelihood per anchor, shape ``(sets,)``, the
+            same as an exact fit's.
 
         Raises:
             ValueError: if a maximum lies outside the tabulated box.
@@ -337,7 +328,7 @@ class LogPartition:
                     only = np.array([kept == 0, kept == 1])
                     inside[out] = self._newton(sums[out], mean[out], only)
         value = (inside * sums).sum(axis=1) - self._partition(mean, inside)[0]
-        return Maxima(inside, value)
+        return inside, value
 
     def _newton(self, sums: Array, mean: Array, free: npt.NDArray[np.bool_]) -> Array:
         theta = np.where(free, self.centre, 0.0) + np.zeros_like(sums)

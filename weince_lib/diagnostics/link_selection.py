@@ -159,15 +159,14 @@ def _power(held_in: ChoiceBank) -> Fitted:
 
 def _own_temperature(*coordinates: str) -> Callable[[ChoiceBank], Fitted]:
     def fit(held_in: ChoiceBank) -> Fitted:
-        own, found = fit_anchor_temperature(held_in, coordinates)
-        parameters = {"temperature": found.fit.temperature, "kappa": own.kappa}
+        found, factor = fit_anchor_temperature(held_in, coordinates)
+        parameters = {"temperature": found.fit.temperature, "kappa": found.value}
         if len(coordinates) > 1:
             parameters["weight of shortfall"] = float(found.fit.blend[1])
 
         def log_probability(bank: ChoiceBank) -> Array:
-            return (
-                Design(bank, coordinates).scaled(own.factor(bank)).log_probability(found.fit.theta)
-            )
+            design = Design(bank, coordinates).scaled(factor(bank))
+            return design.log_probability(found.fit.theta)
 
         return parameters, log_probability
 
