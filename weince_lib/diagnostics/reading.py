@@ -342,6 +342,8 @@ def _embedding_csv(path: Path, reading: ReadSettings) -> tuple[Any, bool, str]:
     """A CSV of embeddings as a data frame, whether it has a header, and a note on that."""
     first, second = (*_lines(path, 2), [], [])[:2]
     named = is_header(first, second) if reading.header is None else reading.header
+    if named and len(second) > len(first):
+        raise ValueError(f"{path.name}: its lines have more cells than its first line has names")
     options: dict[str, Any] = {"skip_blank_lines": False, "low_memory": False}
     frame = _csv(path, named, **options)
     columns = [str(column) for column in frame.columns]
@@ -349,8 +351,6 @@ def _embedding_csv(path: Path, reading: ReadSettings) -> tuple[Any, bool, str]:
         (at,) = columns_called(columns, [reading.label_column], path.name)
         text = _csv(path, named, usecols=[at], dtype=str, na_filter=False, **options)
         frame[frame.columns[at]] = text.iloc[:, 0].astype(object)
-    if type(frame.index).__name__ != "RangeIndex":
-        raise ValueError(f"{path.name}: its lines have more cells than its first line has names")
     blank = frame.isna().all(axis=1).to_numpy()
     if len(first) > 1 and blank.any():
         raise ValueError(
