@@ -17,7 +17,6 @@ from weince_lib.diagnostics.link_inference import (
     gain_test,
     likelihood_ratio,
     simulate_sums,
-    simulated_ratios,
     wild_bootstrap_p,
 )
 from weince_lib.diagnostics.link_selection import select_link
@@ -57,6 +56,12 @@ def test_wild_bootstrap_of_few_batches_is_the_exact_sign_flip_test():
     p = wild_bootstrap_p(many, repetitions=4999)
     assert (p * 5000) == pytest.approx(round(p * 5000))  # (b + 1) / (B + 1)
     assert p == pytest.approx(t, abs=0.02)
+
+
+def test_no_gain_anywhere_is_no_evidence():
+    found = gain_test(np.zeros(5))
+    assert found.p_t == found.p_wild == 1.0
+    assert found.interval.mean == 0.0
 
 
 @pytest.mark.parametrize(
@@ -106,16 +111,6 @@ def test_simulated_winners_follow_the_softmax():
         assert sums[:, c].var() == pytest.approx(variance, rel=0.12)
 
 
-def test_half_of_the_simulated_ratios_are_zero_and_the_rest_chi2():
-    bank = bank_of_blend(0.0, batches=10, anchors=60)
-    h0 = fit_link(Design(bank, ("identity",)))
-    simulated = simulated_ratios(bank, h0, repetitions=2000, seed=1)
-    # 5 standard errors of a share of 2,000; the mixture is asymptotic, hence a little more.
-    assert abs((simulated < 1e-6).mean() - 0.5) < 0.056 + 0.03
-    assert abs((simulated > 2.706).mean() - 0.05) < 0.025
-    assert abs((simulated > 3.841).mean() - 0.025) < 0.0175
-
-
 def test_bootstrap_p_counts_itself():
     bank = bank_of_blend(0.5, batches=6)
     found = likelihood_ratio(bank, repetitions=99)
@@ -130,8 +125,6 @@ def test_size_at_five_percent_when_the_softmax_is_true():
     p = [boundary_p(exact_ratio(bank_of_blend(0.0, seed=s, anchors=12))) for s in range(300)]
     rejected = int((np.array(p) < 0.05).sum())
     assert 3 <= rejected <= 30
-    chi2 = int((stats.chi2.sf([stats.chi2.isf(min(2 * x, 1), 1) for x in p], 1) < 0.05).sum())
-    assert chi2 < rejected  # the usual law takes the boundary for an inner point
 
 
 def test_held_out_test_keeps_its_size_and_both_have_power():
@@ -165,9 +158,3 @@ def test_bootstrap_over_batches_is_refitting_resampled_batches():
     assert found.low < found.mean < found.high
     spread = (found.high - found.low) / 3.92
     assert spread == pytest.approx(np.std(lams, ddof=1), rel=0.5)
-
-
-def test_no_gain_anywhere_is_no_evidence():
-    found = gain_test(np.zeros(5))
-    assert found.p_t == found.p_wild == 1.0
-    assert found.interval.mean == 0.0
