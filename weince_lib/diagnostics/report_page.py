@@ -39,11 +39,7 @@ img{max-width:100%}figure{margin:1em 0}figcaption{font-size:.9em;color:#555}
 tr.main{font-weight:600}
 """
 _FREE, _GUMBEL, _KNOWN = (LOSS_COLOURS[n] for n in ("weibit", "infonce", "weince-calibrated"))
-_PRESET_COLOURS = {
-    "paper": LOSS_COLOURS["weince"],
-    "release": LOSS_COLOURS["weince-release"],
-    "calibrated": LOSS_COLOURS["weince-calibrated"],
-}
+_PRESET_COLOURS = {"paper": LOSS_COLOURS["weince"], "calibrated": _KNOWN}
 _bars = functools.partial(draw_intervals, width=1.2, size=3.5)
 
 
@@ -330,19 +326,8 @@ def shapes_over_thresholds(shapes: Sequence[ShapeAt], main: ShapeAt) -> Figure:
         lows = [s.endpoint_low for s in shapes if np.isfinite(s.endpoint_low)]
         highest = max(1.0, 1.1 * max(min(max(ends, default=1.0), 1.8), max(lows, default=1.0)))
         highest = min(max(highest, 1.15), 2.2)
-        _bars(
-            right,
-            x,
-            [
-                (
-                    s.endpoint if s.endpoint <= highest else np.nan,
-                    min(s.endpoint_low, highest),
-                    min(s.endpoint_high, highest),
-                )
-                for s in shapes
-            ],
-            _FREE,
-        )
+        shown = [(s.endpoint, s.endpoint_low, s.endpoint_high) for s in shapes]
+        _bars(right, x, np.minimum(shown, highest).tolist(), _FREE)
         beyond = [k for k, s in enumerate(shapes) if s.endpoint_high > highest]
         if beyond:
             right.plot(x[beyond], np.full(len(beyond), highest), "^", ms=4, color=_FREE)
@@ -383,30 +368,23 @@ def correction(rho: np.ndarray, corrections: Sequence[Correction]) -> Figure:
             xscale="log", xlabel="ρ: 1 − s of the\nhardest negative", ylabel="anchors", title="ρ"
         )
         bins = np.linspace(0.0, 1.0, 21)
-        names, x = [], np.arange(len(corrections) + 1)
-        for c in corrections:
-            colour = _PRESET_COLOURS.get(c.preset, _FREE)
-            share = np.histogram(c.lam, bins)[0] / max(c.lam.size, 1)
-            lam.stairs(share, bins, color=colour, lw=1.6, label=c.preset)
-            names.append(c.preset)
+        shares = [np.histogram(c.lam, bins)[0] / c.lam.size for c in corrections]
+        for c, share in zip(corrections, shares, strict=True):
+            lam.stairs(share, bins, color=_PRESET_COLOURS[c.preset], lw=1.6, label=c.preset)
         lam.set(
             xlabel="λ, blend weight\nof an anchor",
             ylabel="share of anchors",
             title="λ in batches",
-            ylim=(
-                0,
-                1.35 * max(np.histogram(c.lam, bins)[0].max() / c.lam.size for c in corrections),
-            ),
+            ylim=(0, 1.35 * np.max(shares)),
         )
         lam.legend(loc="upper right")
         heights = [100 * corrections[0].hardest_infonce]
         heights += [100 * c.hardest_weince for c in corrections]
-        colours = [LOSS_COLOURS["infonce"]]
-        colours += [_PRESET_COLOURS.get(c.preset, _FREE) for c in corrections]
-        bars.bar(x, heights, color=colours, width=0.65)
-        for k, height in zip(x, heights, strict=True):
-            bars.annotate(f"{height:.1f}", (float(k), height), ha="center", va="bottom", fontsize=8)
-        bars.set_xticks(x, ["InfoNCE", *names], fontsize=7)
+        colours = [_GUMBEL, *(_PRESET_COLOURS[c.preset] for c in corrections)]
+        drawn = bars.bar(range(len(heights)), heights, color=colours, width=0.65)
+        bars.bar_label(drawn, fmt="%.1f", fontsize=8)
+        names = ["InfoNCE", *(c.preset for c in corrections)]
+        bars.set_xticks(range(len(names)), names, fontsize=7)
         bars.set(
             xlabel="loss",
             ylabel="% of the gradient",
