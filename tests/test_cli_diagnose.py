@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from weince_lib import files
 from weince_lib.cli import main
-from weince_lib.diagnostics import report
+from weince_lib.diagnostics import report_page
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def saved(tmp_path):
 @pytest.fixture(autouse=True)
 def no_drawing(monkeypatch):
     """The figures have their own test, and take most of the time."""
-    monkeypatch.setattr(report, "_figures", lambda diagnosis: [])
+    monkeypatch.setattr(report_page, "_figures", lambda diagnosis: [])
 
 
 def run(*arguments):
@@ -63,15 +63,11 @@ def test_bad_input_is_one_line(tmp_path, saved):
     pickled = tmp_path / "z.pkl"
     pickled.write_bytes(pickle.dumps([1, 2]))
     np.save(tmp_path / "pairs.npy", [[0, 400]])
-    for arguments, words in (
-        ((pickled,), "refused"),
-        ((tmp_path / "none.npy",), "no file"),
-        ((saved, "--pairs", tmp_path / "pairs.npy"), "outside the rows 0 to 399"),
-    ):
-        done = run(*arguments)
-        assert done.exit_code == 1
-        assert done.output.startswith("Error: ") and words in done.output
-        assert "Traceback" not in done.output
+    one_line(run(pickled), "refused")
+    one_line(run(tmp_path / "none.npy"), "no file")
+    one_line(run(saved, "--pairs", tmp_path / "pairs.npy"), "outside the rows 0 to 399")
+    np.save(tmp_path / "few.npy", np.repeat(np.random.default_rng(0).normal(size=(20, 5)), 10, 0))
+    one_line(run(tmp_path / "few.npy"), "180 repeat an earlier row", "more different items")
 
 
 def test_columns_headers_and_missing_labels_are_options(tmp_path):
@@ -104,15 +100,6 @@ def test_labels_with_a_gap(tmp_path, saved):
     assert "the first line (kind) was taken for a header" in " ".join(done.output.split())
 
 
-def test_hidden_views_are_in_the_first_line(tmp_path):
-    rng = np.random.default_rng(0)
-    z = np.tile(rng.standard_normal((60, 64)), (8, 1)) + 0.05 * rng.standard_normal((480, 64))
-    np.save(tmp_path / "z.npy", z)
-    done = run(tmp_path / "z.npy")
-    assert done.exit_code == 0, done.output
-    assert done.output.splitlines()[0] == "undecided: 1,680 pairs lie far above the rest"
-
-
 def one_line(done, *words):
     """Assert that a command failed with a last line that holds all the words, and no traceback."""
     assert done.exit_code == 1, done.output
@@ -132,11 +119,8 @@ def header(text):
     "text",
     [
         "[" * 110,
-        "{'descr': '<f8', 'fortran_order': False, 'shape': (-200, 5)}",
-        "{'descr': '<f8', 'fortran_order': False, 'shape': (10**30, 5)}",
         "{'descr': '<f8', 'fortran_order': False, 'shape': (999999999999, 5)}",
         "{'descr': 7, 'fortran_order': False, 'shape': (200, 5)}",
-        "\xff\x00",
     ],
 )
 def test_a_malformed_header_is_one_line(tmp_path, text):
@@ -164,8 +148,6 @@ def test_a_damaged_archive_is_named(tmp_path, saved, kind):
     [
         (lambda z: z.to(torch.float8_e4m3fn), ".float()"),
         (torch.Tensor.to_sparse, ".to_dense()"),
-        (torch.Tensor.to_sparse_csr, ".to_dense()"),
-        (lambda z: z.round().int().to_sparse(), ".to_dense()"),
         (lambda z: torch.quantize_per_tensor(z, 0.1, 0, torch.qint8), ".dequantize()"),
     ],
 )
@@ -196,27 +178,17 @@ def test_a_place_that_cannot_be_written_is_one_line(saved, tmp_path, monkeypatch
 def test_a_damaged_bank_is_named_and_made_anew(saved, tmp_path):
     out = tmp_path / "report"
     assert run(saved, "--out", out).exit_code == 0
-    report, bank = (out / "report.json").read_bytes(), out / "bank" / "bank.npz"
-    whole = bank.read_bytes()
-    with np.load(bank) as held:
-        less = {name: held[name] for name in held.files if name != "tails"}
-    np.savez(tmp_path / "less.npz", **less)
+    report, block = (out / "report.json").read_bytes(), out / "bank" / "blocks" / "00000.npz"
+    whole = block.read_bytes()
+    np.savez(tmp_path / "less.npz", members=np.load(block)["members"])
     for content in (b"", whole[:5000], b"no archive", (tmp_path / "less.npz").read_bytes()):
-        bank.write_bytes(content)
-        with pytest.warns(UserWarning, match=r"bank\.npz is damaged .*made anew"):
+        block.write_bytes(content)
+        with pytest.warns(UserWarning, match=r"00000\.npz is damaged .*made anew"):
             assert run(saved, "--out", out).exit_code == 0
         assert (out / "report.json").read_bytes() == report
     for content in ("{", "[1]", "7"):
         (out / "bank" / "bank.json").write_text(content)
         one_line(run(saved, "--out", out), "bank.json", "delete")
-
-
-def test_many_copies_are_not_told_of_an_option_that_is_not_there(tmp_path):
-    z = np.random.default_rng(0).standard_normal((20, 5))
-    np.save(tmp_path / "z.npy", np.repeat(z, 10, axis=0))
-    done = run(tmp_path / "z.npy")
-    one_line(done, "180 repeat an earlier row", "more different items")
-    assert "quantile" not in done.output
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])

@@ -48,10 +48,10 @@ import pandas as pd
 from matplotlib import pyplot as plt
 
 from weince_lib import plots
-from weince_lib.diagnostics.choice_bank import ChoiceBank
-from weince_lib.diagnostics.link_ablation import draw_winners, vary_hardness, vary_pool
+from weince_lib.diagnostics.choice_bank import ChoiceBank, draw_winners
 from weince_lib.diagnostics.link_fit import Design, fit_link, power_coordinate
 from weince_lib.diagnostics.link_inference import boundary_p, simulated_ratios
+from weince_lib.diagnostics.link_selection import vary_hardness, vary_pool
 from weince_lib.evaluation import Interval, t_interval
 from weince_lib.experiments import (
     by_profile,
@@ -456,7 +456,7 @@ encoder_table(
 if sentences:
     from weince_lib.diagnostics.sentences import MissingPackageError, gloss_choices
     from weince_lib.diagnostics.link_selection import select_link
-    from weince_lib.diagnostics.link_profile import fit_power
+    from weince_lib.diagnostics.link_fit import fit_power
 
     try:
         glosses = gloss_choices(batches=16, batch_size=128)

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from weince_lib.diagnostics import diagnose, load_embeddings, streamed_bank
+from weince_lib.diagnostics import diagnose, read_embeddings, streamed_bank
 
 
 def clustered(rows: int, columns: int, out: np.ndarray) -> np.ndarray:
@@ -60,7 +60,7 @@ def main() -> None:
         clustered(*shape, held)
         held.flush()
         del held
-        z = load_embeddings(path)
+        z = read_embeddings(path).values
     print(f"{given.rows:,} x {given.columns}, {given.threads} threads; before: {peak():.2f} GiB")
     wall, cpu = time.perf_counter(), time.process_time()
     bank = streamed_bank(z)

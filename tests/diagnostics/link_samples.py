@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from weince_lib.diagnostics.choice_bank import ChoiceBank
-from weince_lib.diagnostics.link_ablation import draw_winners
+from weince_lib.diagnostics.choice_bank import ChoiceBank, draw_winners
 
 
 def random_bank(batches=10, anchors=24, candidates=20, seed=0):

@@ -7,11 +7,14 @@ import pytest
 from link_samples import bank_of_blend, random_bank
 from scipy import optimize
 
-from weince_lib.diagnostics.link_fit import Design, fit_link, power_coordinate
-from weince_lib.diagnostics.link_profile import (
+from weince_lib.diagnostics.choice_bank import draw_winners
+from weince_lib.diagnostics.link_fit import (
+    Design,
     fit_anchor_temperature,
+    fit_link,
     fit_power,
     nearness,
+    power_coordinate,
     profile_blend,
 )
 
@@ -70,8 +73,6 @@ def test_fit_against_a_bounded_optimiser(lam):
 def test_a_weight_that_would_be_negative_is_exactly_zero_and_the_rest_is_the_smaller_fit():
     # Winners of a link that is flatter than softmax near the cap.
     bank = random_bank()
-    from weince_lib.diagnostics.link_ablation import draw_winners
-
     s = bank.scores
     bank = draw_winners(bank, 4 * s + 1.5 * np.log(1 - s), seed=3)
     design = Design(bank, ("identity", "shortfall"))
@@ -95,13 +96,10 @@ def test_winners_below_chance_have_an_infinite_temperature():
         profile_blend(worst)
 
 
-def test_winners_that_are_always_on_top_are_an_error():
+def test_what_cannot_be_fitted_is_an_error():
     bank = random_bank()
     with pytest.raises(ValueError, match="no temperature above 0"):
         fit_link(Design(bank.with_winners(bank.scores.argmax(axis=-1)), ("identity",)))
-
-
-def test_unknown_coordinate_lists_the_known_ones():
     with pytest.raises(ValueError, match=r"'frechet'; known: identity, shortfall"):
         Design(random_bank(), ("frechet",))
 
@@ -110,14 +108,11 @@ def test_power_coordinate_has_softmax_and_endpoint_inside():
     s = np.linspace(-0.9, 0.999, 50)
     np.testing.assert_allclose(power_coordinate(1.0)(s), s, atol=1e-12)
     np.testing.assert_allclose(power_coordinate(0.0)(s), -np.log(1 - s), atol=1e-12)
-    np.testing.assert_allclose(power_coordinate(1e-7)(s), -np.log(1 - s), rtol=1e-5)
     np.testing.assert_allclose(power_coordinate(0.5)(s), (1 - np.sqrt(1 - s)) / 0.5)
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("gamma", [0.0, 0.5])
 def test_power_exponent_is_found_again(gamma):
-    from weince_lib.diagnostics.link_ablation import draw_winners
-
     bank = random_bank(batches=20, anchors=60)
     bank = draw_winners(bank, power_coordinate(gamma)(bank.scores) / 0.4, seed=7)
     fit = fit_power(bank)
@@ -143,20 +138,17 @@ def test_blend_profile_ends_where_the_likelihood_has_fallen_by_half_chi2():
 
 
 def test_anchor_temperature_is_found_again_and_knows_no_winner():
-    from weince_lib.diagnostics.link_ablation import draw_winners
-
     bank = random_bank(batches=20, anchors=60)
     u = nearness(bank)
     kappa = 0.8
     factor = np.exp(-kappa * (u - u.mean()))
     drawn = draw_winners(bank, factor[..., None] * bank.scores / 0.3, seed=8)
     np.testing.assert_allclose(nearness(drawn), u)
-    own, fit = fit_anchor_temperature(drawn, confidence=0.9999)
+    fit, factor_of = fit_anchor_temperature(drawn, confidence=0.9999)
     assert fit.low < kappa < fit.high
     assert fit.low > 0
-    np.testing.assert_allclose(own.factor(drawn), np.exp(-own.kappa * (u - u.mean())))
-    none, profile = fit_anchor_temperature(
+    np.testing.assert_allclose(factor_of(drawn), np.exp(-fit.value * (u - u.mean())))
+    profile, _ = fit_anchor_temperature(
         draw_winners(bank, bank.scores / 0.3, seed=9), confidence=0.9999
     )
     assert profile.low < 0 < profile.high
-    assert none.centre == pytest.approx(u.mean())

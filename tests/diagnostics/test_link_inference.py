@@ -8,19 +8,18 @@ import pytest
 from link_samples import bank_of_blend
 from scipy import stats
 
-from weince_lib.diagnostics.link_ablation import draw_winners
+from weince_lib.diagnostics.choice_bank import draw_winners
 from weince_lib.diagnostics.link_fit import Design, fit_link
 from weince_lib.diagnostics.link_inference import (
+    LogPartition,
     bootstrap_blend,
     boundary_p,
     gain_test,
     likelihood_ratio,
     simulate_sums,
-    simulated_ratios,
     wild_bootstrap_p,
 )
 from weince_lib.diagnostics.link_selection import select_link
-from weince_lib.diagnostics.log_partition import LogPartition
 
 GAINS = np.array([0.3, 0.1, -0.05, 0.2, 0.15, 0.02])
 
@@ -59,6 +58,12 @@ def test_wild_bootstrap_of_few_batches_is_the_exact_sign_flip_test():
     assert p == pytest.approx(t, abs=0.02)
 
 
+def test_no_gain_anywhere_is_no_evidence():
+    found = gain_test(np.zeros(5))
+    assert found.p_t == found.p_wild == 1.0
+    assert found.interval.mean == 0.0
+
+
 @pytest.mark.parametrize(
     ("gains", "message"),
     [([0.1], "at least 2, got 1"), ([0.1, np.nan], r"\[1\] is nan"), ([[0.1, 0.2]], "shape")],
@@ -84,11 +89,11 @@ def test_refits_on_the_table_are_exact_refits():
         design = Design(drawn, ("identity", "shortfall"))
         s = drawn.scores[..., 0]
         sums = np.array([[s.mean(), -np.log(1 - s).mean()]])
-        both = partition.maximise(sums)
-        softmax = partition.maximise(sums, free=(True, False))
+        theta, both = partition.maximise(sums)
+        _, softmax = partition.maximise(sums, free=(True, False))
         exact = fit_link(design)
-        np.testing.assert_allclose(both.theta[0], exact.theta, atol=2e-3 * h0.theta[0])
-        ratio = 2 * (both.value - softmax.value)[0] * bank.anchors
+        np.testing.assert_allclose(theta[0], exact.theta, atol=2e-3 * h0.theta[0])
+        ratio = 2 * (both - softmax)[0] * bank.anchors
         assert ratio == pytest.approx(exact_ratio(drawn), abs=0.01)
         positive += exact.theta[1] > 0
     assert 0 < positive < 12  # both sides of the boundary were seen
@@ -106,16 +111,6 @@ def test_simulated_winners_follow_the_softmax():
         assert sums[:, c].var() == pytest.approx(variance, rel=0.12)
 
 
-def test_half_of_the_simulated_ratios_are_zero_and_the_rest_chi2():
-    bank = bank_of_blend(0.0, batches=10, anchors=60)
-    h0 = fit_link(Design(bank, ("identity",)))
-    simulated = simulated_ratios(bank, h0, repetitions=2000, seed=1)
-    # 5 standard errors of a share of 2,000; the mixture is asymptotic, hence a little more.
-    assert abs((simulated < 1e-6).mean() - 0.5) < 0.056 + 0.03
-    assert abs((simulated > 2.706).mean() - 0.05) < 0.025
-    assert abs((simulated > 3.841).mean() - 0.025) < 0.0175
-
-
 def test_bootstrap_p_counts_itself():
     bank = bank_of_blend(0.5, batches=6)
     found = likelihood_ratio(bank, repetitions=99)
@@ -123,8 +118,6 @@ def test_bootstrap_p_counts_itself():
     assert found.statistic == pytest.approx(exact_ratio(bank), abs=1e-6)
     assert found.p_boundary == boundary_p(found.statistic)
     assert len(found.simulated) == 99
-    without = likelihood_ratio(bank, repetitions=0)
-    assert math.isnan(without.p_bootstrap)
 
 
 def test_size_at_five_percent_when_the_softmax_is_true():
@@ -132,8 +125,6 @@ def test_size_at_five_percent_when_the_softmax_is_true():
     p = [boundary_p(exact_ratio(bank_of_blend(0.0, seed=s, anchors=12))) for s in range(300)]
     rejected = int((np.array(p) < 0.05).sum())
     assert 3 <= rejected <= 30
-    chi2 = int((stats.chi2.sf([stats.chi2.isf(min(2 * x, 1), 1) for x in p], 1) < 0.05).sum())
-    assert chi2 < rejected  # the usual law takes the boundary for an inner point
 
 
 def test_held_out_test_keeps_its_size_and_both_have_power():
@@ -167,9 +158,3 @@ def test_bootstrap_over_batches_is_refitting_resampled_batches():
     assert found.low < found.mean < found.high
     spread = (found.high - found.low) / 3.92
     assert spread == pytest.approx(np.std(lams, ddof=1), rel=0.5)
-
-
-def test_no_gain_anywhere_is_no_evidence():
-    found = gain_test(np.zeros(5))
-    assert found.p_t == found.p_wild == 1.0
-    assert found.interval.mean == 0.0

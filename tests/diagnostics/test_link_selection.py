@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 from link_samples import bank_of_blend, random_bank
 
-from weince_lib.diagnostics.choice_bank import ChoiceBank
-from weince_lib.diagnostics.link_ablation import (
-    draw_winners,
-    simulate_softmax,
-    vary_hardness,
-    vary_pool,
-)
+from weince_lib.diagnostics.choice_bank import ChoiceBank, draw_winners
 from weince_lib.diagnostics.link_fit import Design, fit_link, power_coordinate
 from weince_lib.diagnostics.link_inference import boundary_p, simulate_sums
 from weince_lib.diagnostics.link_selection import (
@@ -19,6 +13,9 @@ from weince_lib.diagnostics.link_selection import (
     cross_validate,
     halves,
     select_link,
+    simulate_softmax,
+    vary_hardness,
+    vary_pool,
 )
 
 LARGE = {"batches": 16, "anchors": 120, "candidates": 40}
@@ -132,10 +129,10 @@ def with_loser(bank: ChoiceBank, places, score: float) -> ChoiceBank:
     return ChoiceBank(scores)
 
 
-@pytest.mark.parametrize("places", [[(0, 3, 5)], [(b, 2 * b, 1 + b) for b in range(10)]])
-def test_an_item_twice_in_a_batch_decides_nothing(places):
+def test_an_item_twice_in_a_batch_decides_nothing():
     """Losers at cosine 1 are left out, whatever else is there; 0 would be the blend with them."""
     bank = bank_of_blend(0.4, temperature=0.5, batches=10)
+    places = [(b, 2 * b, 1 + b) for b in range(10)]
     whole = select_link(bank, repetitions=99)
     found = select_link(with_loser(bank, places, 1.0), repetitions=99)
     assert (whole.identical, found.identical) == (0, len(places))
@@ -144,6 +141,10 @@ def test_an_item_twice_in_a_batch_decides_nothing(places):
     width = whole.h1.high - whole.h1.low
     assert abs(found.h1.value - whole.h1.value) < 0.1 * width
     assert abs(found.h0.temperature / whole.h0.temperature - 1) < 0.02
+    near = with_loser(bank, places[:2], 1.0 - 1e-4)  # counted and kept
+    found = select_link(near, repetitions=9)
+    assert (found.identical, found.near_duplicates) == (0, near.near_duplicates)
+    assert found.near_duplicates >= 2
 
 
 def test_a_loser_at_cosine_one_is_as_one_that_is_not_there():
@@ -177,10 +178,3 @@ def test_a_loser_at_cosine_one_is_as_one_that_is_not_there():
         simulate_sums(without, 3.0, repetitions=50, seed=0),
         rtol=1e-9,
     )
-
-
-def test_near_duplicates_are_counted_and_kept():
-    bank = with_loser(bank_of_blend(0.4), [(1, 2, 3), (4, 5, 6)], 1.0 - 1e-4)
-    found = select_link(bank, repetitions=9)
-    assert (found.identical, found.near_duplicates) == (0, bank.near_duplicates)
-    assert found.near_duplicates >= 2

@@ -2,20 +2,17 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import weince_lib
 from weince_lib.diagnostics import BankSettings, shape_at, streamed_bank
 from weince_lib.diagnostics.calibration import sphere_law
 from weince_lib.diagnostics.shape_verdict import _fit
 from weince_lib.diagnostics.tail_checks import (
-    clusters,
     distinct_tail,
     law_test,
     near_group,
     pairs_far_above,
 )
-from weince_lib.evt import moment_fit
 
 
 def views(items, each, dimension, noise, seed=0):
@@ -46,9 +43,6 @@ def test_the_same_views_with_labels_or_pairs_are_judged_item_by_item():
     assert found.headline == "undecided" and not found.far.count and not found.law.refused
     assert found.group.others == 12  # the views of the nearest other item
     assert any("rows of one label were taken for views" in line for line in found.assumptions)
-    alone = weince_lib.diagnose(views(200, 1, 64, 0.05))
-    width = alone.main.high - alone.main.low
-    assert found.main.high - found.main.low == pytest.approx(width, rel=0.6)
 
     two = views(200, 2, 5, 0.02)
     pairs = np.stack([np.arange(200), np.arange(200) + 200], axis=1)
@@ -90,8 +84,8 @@ def test_one_near_duplicate_is_named_and_the_rest_is_judged():
     assert found.main.shape == pytest.approx(before.main.shape, abs=0.03)
 
 
-@pytest.mark.parametrize("rows", [60, 120, 300])
-@pytest.mark.parametrize("dimension", [2, 3, 5, 16, 64, 256])
+@pytest.mark.parametrize("rows", [60, 300])
+@pytest.mark.parametrize("dimension", [2, 5, 64, 256])
 def test_independent_rows_are_seldom_refused(rows, dimension):
     """Measured: none of 1,120 sets. One of 8 by chance would be no surprise, two would be."""
     refused = 0
@@ -137,14 +131,6 @@ def test_law_test_takes_no_row_twice_and_says_if_there_are_too_few():
     assert np.isnan(found.p) and found.pairs == 1 and not found.refused
 
 
-@pytest.mark.parametrize("shape", [-3.0, -1.0, -0.3, 0.0, 0.3])
-def test_moments_of_the_law_itself_give_its_parameters(shape):
-    x = stats.genpareto.ppf((np.arange(200_000) + 0.5) / 200_000, shape, scale=2.0)
-    found = moment_fit(np.stack([x, 3 * x]))
-    np.testing.assert_allclose(found[0], shape, atol=0.01)
-    np.testing.assert_allclose(found[1], [2.0, 6.0], rtol=0.01)
-
-
 def test_repeats_count_once():
     z = np.random.default_rng(0).standard_normal((300, 5))
     once = weince_lib.diagnose(z)
@@ -156,30 +142,10 @@ def test_repeats_count_once():
     for name in ("shape", "low", "high", "known", "endpoint"):
         value = getattr(once.main, name)
         assert getattr(repeated.main, name) == pytest.approx(value, rel=0.2, abs=0.02)
-
-
-@pytest.mark.parametrize("told", ["labels", "pairs"])
-def test_repeats_that_are_no_negatives_of_each_other_count_once(told):
-    """Labels or pairs name an item's repeats; each of its pairs is there a hundred times still."""
-    z = np.random.default_rng(0).standard_normal((50, 5)).astype(np.float32)
-    item, first = np.repeat(np.arange(50), 10), np.repeat(np.arange(0, 500, 10), 9)
-    rest = np.setdiff1d(np.arange(500), first)
-    given = {"labels": item} if told == "labels" else {"pairs": np.stack([first, rest], axis=1)}
-    once, repeated = weince_lib.diagnose(z), weince_lib.diagnose(z[item], **given)
-    assert repeated.tail.repeats == 450
-    assert repeated.tail.pairs == pytest.approx(50 * 49 / 2, rel=0.05)
-    assert repeated.verdict == once.verdict
-    width = once.main.high - once.main.low
-    assert repeated.main.high - repeated.main.low == pytest.approx(width, rel=0.3)
-
-
-def test_repeats_among_rows_that_are_no_anchors_count_once():
-    z = np.repeat(np.random.default_rng(0).standard_normal((400, 5)), 4, axis=0)
-    bank = streamed_bank(z, settings=BankSettings(max_pairs=400_000, quantile=0.9))
-    assert len(bank.anchors) == 250
-    tail = distinct_tail(bank, z)
-    items = np.sort(tail.members // 4, axis=1)
-    assert len(np.unique(items, axis=0)) == len(items)
+    # Labels say that an item's repeats are no negatives; its other pairs are there 25 times still.
+    labelled = weince_lib.diagnose(np.repeat(z, 5, axis=0), labels=np.repeat(np.arange(300), 5))
+    assert labelled.tail.repeats == 1200 and labelled.verdict == once.verdict
+    assert labelled.main.shape == pytest.approx(once.main.shape, abs=0.02)
 
 
 def test_intervals_keep_their_level_when_rows_repeat():
@@ -214,9 +180,3 @@ def test_an_endpoint_of_a_very_short_tail_has_an_interval():
     at = shape_at(shortfalls, members, level=0.99, threshold=0.5)
     assert at.by_moments and at.low < -2 < at.high < -1
     assert at.endpoint_low < 0.8 <= at.endpoint_high < 0.81
-
-
-def test_clusters_join_what_pairs_join():
-    item = clusters(np.array([[0, 1], [1, 4], [2, 3]]), 6)
-    assert item[0] == item[1] == item[4] != item[2] == item[3] != item[5]
-    assert np.unique(clusters(np.empty((0, 2), dtype=int), 5)).size == 5

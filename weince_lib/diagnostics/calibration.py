@@ -10,27 +10,20 @@ Only the tail is drawn. The ``c`` smallest of ``n`` uniforms are, exactly, the p
 1953; David and Nagaraja, *Order Statistics*, section 2.5). The law's quantile function turns them
 into shortfalls, so an anchor among 65,534 negatives costs no more than one among 62.
 
-Why the gate is a likelihood and not a test with an exact level. Write y = 1 - delta/delta_u for
-the relative excesses of the k tail points over the threshold. To second order in y the
-likelihood's Delta AIC is k ybar (1 - CV^2), with CV the coefficient of variation of y, that is
-about 2 ybar sqrt(k) z, where z is the score statistic of an exponential tail against a bounded one
-in the generalised Pareto family (:func:`score_statistic`). The score test, and with it the
-coefficient of variation tests (Hasofer and Wang 1992; Castillo, Daoudi and Lockhart 2014), asks
-only whether the tail has an endpoint *somewhere*. It holds its level on exponential tails at any
-k, but on normal tails, which look bounded at every finite threshold, it opens the more often the
-longer the tail is. The likelihood weighs z by ybar: a tail that is short against its distance from
-the cap, where the two coordinates of Eq. (3.1) are the same up to a linear map, stays shut
-whatever z. That is what a blend of the two needs. Vuong's test of non-nested models (1989) divides
-the same log-likelihood ratio by its standard deviation, which takes ybar out again, and its null
-hypothesis, both models equally far from the truth, is not the one of interest. The law of the Hill
-statistic, k beta / beta_hat ~ Gamma(k, 1), is exact but takes the endpoint at 1 for granted: it
-gives an interval for beta and no test. The score test is kept here as a comparison
-(:data:`SCORE_GATE`).
+The gate is a likelihood and not a test with an exact level. Write y = 1 - delta/delta_u for the
+relative excesses of the k tail points over the threshold. To second order in y the likelihood's
+Delta AIC is k ybar (1 - CV^2), with CV the coefficient of variation of y, that is about
+2 ybar sqrt(k) z, where z is the score statistic of an exponential tail against a bounded one in the
+generalised Pareto family (:func:`score_statistic`). The score test (Hasofer and Wang 1992) asks
+only whether the tail has an endpoint *somewhere*. On normal tails, which look bounded at every
+finite threshold, it opens the more often the longer the tail is. The likelihood weighs z by ybar: a
+tail that is short against its distance from the cap, where the two coordinates of Eq. (3.1) are the
+same up to a linear map, stays shut whatever z. That is what a blend of the two needs. The score
+test is kept here as a comparison (:data:`SCORE_GATE`).
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -38,7 +31,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from scipy import interpolate, special
+from scipy import special
 from torch import Tensor
 
 from ..checks import check_at_least
@@ -93,24 +86,10 @@ def gumbel_law(scale: float) -> TailLaw:
 
 def sphere_law(dimension: int) -> TailLaw:
     """Cosines of uniform directions in R^d: delta / 2 is Beta(h, h) with h = (d - 1) / 2."""
-    return TailLaw(f"sphere, d = {dimension}", True, functools.partial(_sphere, dimension))
-
-
-@functools.cache
-def _sphere_curve(dimension: int) -> interpolate.CubicSpline:
-    # logit(u) against logit(delta / 2) is odd, smooth and straight at both ends, so that a spline
-    # gives the quantile to ten digits at a fraction of the cost of an inversion.
-    half = (dimension - 1) / 2
-    knots = np.linspace(-35.0, 0.0, 1501)
-    lower = special.betaincinv(half, half, special.expit(knots))
-    value = np.log(lower) - np.log1p(-lower)
-    return interpolate.CubicSpline(
-        np.r_[knots, -knots[-2::-1]], np.r_[value[:-1], 0.0, -value[-2::-1]]
+    h = (dimension - 1) / 2
+    return TailLaw(
+        f"sphere, d = {dimension}", True, lambda u: 2.0 * np.asarray(special.betaincinv(h, h, u))
     )
-
-
-def _sphere(dimension: int, u: np.ndarray) -> np.ndarray:
-    return 2.0 * special.expit(_sphere_curve(dimension)(special.logit(u)))
 
 
 #: Five power laws, four laws without an endpoint, and four spheres.
@@ -190,7 +169,7 @@ GATES = (
 
 @dataclass(frozen=True)
 class GateShare:
-    """One cell of the study.
+    """One cell of the study: a law, a gate, so many negatives and tail points.
 
     Attributes:
         law: name of the law the negatives come from.

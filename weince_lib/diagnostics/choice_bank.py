@@ -84,13 +84,9 @@ def two_view_bank(
             or the model gives embeddings that are zero or not finite (the row is named).
     """
     check_at_least("batches", batches, 1)
-    if len(images) < batch_size:
-        raise ValueError(f"{len(images)} images make no batch of {batch_size}; lower batch_size")
-    if disjoint and len(images) < batches * batch_size:
-        raise ValueError(
-            f"{len(images)} images make no {batches} disjoint batches of {batch_size}; lower "
-            "batches or batch_size"
-        )
+    if len(images) < batch_size * (batches if disjoint else 1):
+        wanted = f"{batches} disjoint batches" if disjoint else "batch"
+        raise ValueError(f"{len(images)} images make no {wanted} of {batch_size}; lower batch_size")
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(images), generator=generator) if disjoint else None
     was_training = model.training
@@ -176,6 +172,12 @@ class ChoiceBank:
         """The losers' scores, the identical ones after all others."""
         return np.where(self.identical, -np.inf, self.scores[..., 1:])
 
+    def _with_nearest(self, winners: Array, losers: Array, count: int) -> Array:
+        """Winners and the ``count`` nearest of their losers; identical ones are at 1 again."""
+        nearest = np.partition(losers, self.negatives - count, axis=-1)[..., -count:]
+        nearest = np.where(np.isneginf(nearest), 1.0, nearest)
+        return np.concatenate([winners, nearest], axis=-1)
+
     def of(self, batches: Iterable[int]) -> ChoiceBank:
         """Some of the batches, by number."""
         return ChoiceBank(self.scores[list(batches)])
@@ -190,8 +192,7 @@ class ChoiceBank:
             ValueError: if there are not so many negatives.
         """
         self._check_count(count)
-        part = np.partition(self._losers(), self.negatives - count, axis=-1)[..., -count:]
-        return ChoiceBank(np.concatenate([self.scores[..., :1], _at_one(part)], axis=-1))
+        return ChoiceBank(self._with_nearest(self.scores[..., :1], self._losers(), count))
 
     def hardest_candidates(self, count: int) -> ChoiceBank:
         """Choices among each anchor's ``count + 1`` most similar candidates, winner or not.
@@ -214,9 +215,7 @@ class ChoiceBank:
         kept = (losers > winner).sum(axis=-1) <= count
         if not kept.any():
             raise ValueError(f"no winner is among its anchor's {count + 1} nearest candidates")
-        part = np.partition(losers[kept], self.negatives - count, axis=-1)[:, -count:]
-        nearest = np.concatenate([self.scores[kept][:, :1], _at_one(part)], axis=-1)
-        return ChoiceBank(nearest[None])
+        return ChoiceBank(self._with_nearest(winner[kept], losers[kept], count)[None])
 
     def pool(self, count: int, *, seed: int = 0) -> ChoiceBank:
         """Keep the winner and ``count`` negatives of each anchor drawn at random (Figure 8).
@@ -255,11 +254,6 @@ class ChoiceBank:
             )
 
 
-def _at_one(losers: Array) -> Array:
-    """What :meth:`ChoiceBank._losers` moved behind all others, at cosine 1 again."""
-    return np.where(np.isneginf(losers), 1.0, losers)
-
-
 def choices_of(bank: ScoreBank, *, every: int = 1) -> ChoiceBank:
     """The choices in a score bank: all views but the anchor are candidates, the positive wins.
 
@@ -267,11 +261,11 @@ def choices_of(bank: ScoreBank, *, every: int = 1) -> ChoiceBank:
     at cosine 0.9999.
 
     Args:
-        bank: for instance of :func:`two_view_bank`; 32 batches of 256 pairs in the paper.
+        bank: 32 batches of 256 pairs in the paper.
         every: take only every so-manyth view of a batch as an anchor, for speed.
 
     Returns:
-        A :class:`ChoiceBank` of shape ``(batches, 2B, 2B - 1)``, or with fewer anchors.
+        Scores of shape ``(batches, 2B, 2B - 1)``, or with fewer anchors.
     """
     batches, size, _ = bank.scores.shape
     anchors = torch.arange(size)
@@ -282,3 +276,20 @@ def choices_of(bank: ScoreBank, *, every: int = 1) -> ChoiceBank:
     winners = scores[:, anchors.numpy(), bank.positives.cpu().numpy()][..., None]
     losers = scores[:, others.numpy()].reshape(batches, size, size - 2)
     return ChoiceBank(np.concatenate([winners, losers], axis=-1)[:, ::every])
+
+
+def draw_winners(bank: ChoiceBank, logits: np.ndarray, *, seed: int = 0) -> ChoiceBank:
+    """The same scores with winners drawn with the given logits; none of them is at cosine 1.
+
+    Args:
+        bank: the choices.
+        logits: shape of ``bank.scores``.
+        seed: of the winners.
+    """
+    draw = np.random.default_rng(seed)
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    weights[..., 1:][bank.identical] = 0.0
+    cumulative = np.cumsum(weights, axis=-1)
+    uniform = draw.random(logits.shape[:2]) * cumulative[..., -1]
+    winners = (uniform[..., None] > cumulative).sum(axis=-1)
+    return bank.with_winners(np.minimum(winners, logits.shape[-1] - 1))

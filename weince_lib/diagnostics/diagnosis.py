@@ -19,7 +19,7 @@ import torch
 from ..checks import check_positive
 from ..losses.evidence import PRESETS, fit_tail, has_spread
 from .batch_correction import corrections
-from .embeddings import ReadSettings, read_embeddings, read_labels, read_pairs
+from .reading import ReadSettings, read_embeddings, read_labels, read_pairs
 from .report import Diagnosis
 from .shape_verdict import LEAST_EXCEEDANCES, MOST_FITTED, ShapeAt, shape_at, verdict
 from .streamed_bank import LEVELS, BankSettings, StreamedBank, streamed_bank
@@ -56,12 +56,13 @@ def diagnose(
 
     Args:
         embeddings: shape ``(n, d)``, array or tensor, or the path of a file (see
-            :func:`weince_lib.diagnostics.embeddings.load_embeddings`). 50 rows at least; hundreds
+            :func:`weince_lib.diagnostics.reading.read_embeddings`). 50 rows at least; hundreds
             to a million are meant. Rows are normalised.
         pairs: positive pairs as row numbers, shape ``(p, 2)``, or the path of a file; they are no
             negatives, and batches are made of them.
         labels: one a row, or the path of a file; rows with the same label are no negatives of each
-            other. What counts as no label: :func:`weince_lib.diagnostics.embeddings.load_labels`.
+            other. What counts as no label:
+            :func:`weince_lib.diagnostics.embeddings.code_labels`.
         temperature: tau WEINCE is asked with; 0.5 is the paper's for images, 0.05 for text. The
             verdict does not depend on it.
         batch_size: pairs per batch N; 256 is the paper's.
@@ -77,7 +78,7 @@ def diagnose(
 
     Raises:
         ValueError: for embeddings, pairs or labels that cannot be used, with the row named.
-        FileNotFoundError, ImportError: as the loaders.
+        FileNotFoundError, ImportError: as :mod:`weince_lib.diagnostics.reading`.
     """
     reading = reading or ReadSettings()
     read = read_embeddings(embeddings, reading)

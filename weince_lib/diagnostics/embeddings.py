@@ -1,251 +1,41 @@
-"""Embeddings, pairs and labels that can be used, or one clear error that says why not.
+"""What embeddings, pairs and labels must be: the arrays that can be used, or one clear error.
 
-They come as arrays or from files. Nothing in a file is ever executed.
-
-Pickles run code when they are read, so they are refused: by their name, and by the readers, which
-are told to take arrays only. A large ``.npy`` file is mapped, not read.
-
-What a table holds is never guessed silently (:mod:`.tables`): what was taken for a header is noted,
-and a column that looks like an id or a label is refused until it is named.
+:mod:`.reading` gets them from files.
 """
 
 from __future__ import annotations
 
 import math
-import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from ..errors import MissingPackageError, one_line
 from ..losses.arguments import check_kind, describe_short
 from ..losses.similarity import ZERO_NORM
-from . import tables
-from .tables import choose_columns, columns_called, name_columns, need
 
-#: Key that is taken where a file holds several arrays.
-KEYS = ("embeddings", "embedding", "z", "features")
-_PICKLES = (".pkl", ".pickle", ".joblib", ".dill")
-_TABLES = (".csv", ".parquet")
 #: Rows looked at in one go, so that a file larger than memory can be checked.
 _CHUNK = 65_536
+#: Names of columns that are no part of an embedding, in lower case.
+NOT_EMBEDDING = ("id", "ids", "idx", "index", "label", "labels", "class", "target", "split")
 #: What stands for a missing label in text, in lower case and without blanks around it.
 MISSING = ("", "na", "n/a", "nan", "none", "null", "<na>")
 #: What to do with rows without a label: refuse them, or make each a class of its own.
 Unlabelled = Literal["error", "alone"]
 
 
-@dataclass(frozen=True)
-class ReadSettings:
-    """How files are read where they can be read in several ways.
-
-    Attributes:
-        ignore: columns of the embeddings to leave out, by name or by number from 0: an id, a label.
-        keep: columns that belong to the embeddings although they look like an id or a label.
-        label_column: column of a table of embeddings that holds the labels.
-        header: whether the first line of a CSV of embeddings holds names; ``None`` follows
-            :func:`weince_lib.diagnostics.tables.is_header`.
-        labels_header: whether the first line of a CSV of labels is a name; ``None`` follows
-            :func:`weince_lib.diagnostics.tables.read_label_lines`.
-        unlabelled: ``"error"``, or ``"alone"``: every row without a label is a class of its own.
-    """
-
-    ignore: tuple[str | int, ...] = ()
-    keep: tuple[str | int, ...] = ()
-    label_column: str | None = None
-    header: bool | None = None
-    labels_header: bool | None = None
-    unlabelled: Unlabelled = "error"
-
-
-@dataclass(frozen=True)
-class Read:
-    """What was read.
-
-    Attributes:
-        values: embeddings, shape ``(n, d)``; pairs, shape ``(p, 2)``; or codes, shape ``(n,)``.
-        notes: what was taken for a header, left out or taken for granted, in sentences.
-        labels: of ``label_column``, as they are written, shape ``(n,)``.
-    """
-
-    values: np.ndarray
-    notes: tuple[str, ...]
-    labels: np.ndarray | None = None
-
-
-def load_embeddings(path: str | Path, reading: ReadSettings | None = None) -> np.ndarray:
-    """Read a matrix of embeddings, one row per item.
-
-    Args:
-        path: ``.npy``, ``.npz``, ``.pt``/``.pth`` (tensors only), ``.safetensors``, ``.csv`` (with
-            or without a header) or ``.parquet`` (a column a coordinate, or one column of vectors).
-            Of several arrays in a file the one named ``embeddings`` is taken (or ``embedding``,
-            ``z``, ``features``).
-        reading: columns to leave out or to keep, and the header.
-
-    Returns:
-        Shape ``(rows, d)``, float16, float32 or float64; checked by :func:`check_rows`.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: for a pickle, another kind of file, several arrays without a known name, columns
-            that are not numbers or look like an id or a label, and as :func:`check_rows`.
-        ImportError: if the reader's package is missing, with the extra to install.
-    """
-    return read_embeddings(Path(path), reading).values
-
-
-def read_embeddings(given: Any, reading: ReadSettings | None = None) -> Read:
-    """Embeddings of a file or an array, checked, with notes on what was taken for granted.
-
-    Args:
-        given: as :func:`load_embeddings`, or an array, tensor or pandas data frame.
-        reading: as :func:`load_embeddings`.
-
-    Raises:
-        FileNotFoundError, ValueError, ImportError: as :func:`load_embeddings`.
-    """
-    reading = reading or ReadSettings()
-    name, table = "embeddings", None
-    if isinstance(given, str | Path):
-        path = Path(given)
-        name = path.name
-        _check_path(path)
-        if path.suffix.lower() in _TABLES:
-            table = tables.read_table(path, reading.header, reading.label_column)
-        else:
-            given = _read(path, KEYS)
-    elif hasattr(given, "columns") and hasattr(given, "to_numpy"):
-        table = tables.Table(given, "", True)
-    if table is None:
-        if reading.label_column is not None:
-            raise ValueError(f"{name} is no table, so it has no column {reading.label_column!r}")
-        z = check_rows(given, name)
-        numbers = [str(k) for k in range(z.shape[1])]
-        z, notes = choose_columns(
-            z, numbers, name, ignore=reading.ignore, keep=reading.keep, named=False
-        )
-        return Read(check_rows(z, name) if reading.ignore else z, notes)
-    columns = [str(column) for column in table.frame.columns]
-    labels, out = None, list(reading.ignore)
-    if reading.label_column is not None:
-        (at,) = columns_called(columns, [reading.label_column], name)
-        labels = table.frame.iloc[:, at].to_numpy(dtype=object)
-        out.append(columns[at])
-    for column in reading.keep:  # a name that is not there is an error with vectors too
-        columns_called(columns, [column], name)
-    gone = columns_called(columns, out, name)
-    frame = table.frame.iloc[:, [k for k in range(len(columns)) if k not in gone]]
-    first = (f"{name}: {table.header}.",) if table.header else ()
-    vectors = tables.vectors(frame, name, KEYS)
-    if vectors is not None:
-        values, note = vectors
-        z, notes = choose_columns(
-            check_rows(values, name), [str(k) for k in range(values.shape[1])], name, named=None
-        )
-        return Read(z, (*note, *notes), labels)
-    values = tables.numbers(frame, name)
-    kept = [str(column) for column in frame.columns]
-    safe = [columns[k] for k in columns_called(columns, reading.keep, name)]
-    z, notes = choose_columns(values, kept, name, keep=safe, named=table.named)
-    if gone:
-        notes = (f"{name}: {name_columns(columns, sorted(gone))} left out, as asked.", *notes)
-    return Read(check_rows(z, name), first + notes, labels)
-
-
-def load_pairs(path: str | Path, rows: int) -> np.ndarray:
-    """Read positive pairs: two row numbers a line, counted from 0.
-
-    Args:
-        path: any kind of file that :func:`load_embeddings` reads. The first line of a CSV is a pair
-            like any other unless it holds words.
-        rows: number of embeddings.
-
-    Returns:
-        Shape ``(pairs, 2)``, int64; checked by :func:`check_pair_rows`.
-
-    Raises:
-        FileNotFoundError, ValueError, ImportError: as :func:`load_embeddings` and
-            :func:`check_pair_rows`.
-    """
-    return read_pairs(Path(path), rows).values
-
-
-def read_pairs(given: Any, rows: int) -> Read:
-    """Pairs of a file or an array, checked, with a note on the header; see :func:`load_pairs`."""
-    if not isinstance(given, str | Path):
-        return Read(check_pair_rows(given, rows), ())
-    path = Path(given)
-    _check_path(path)
-    if path.suffix.lower() not in _TABLES:
-        return Read(check_pair_rows(_read(path, ("pairs",)), rows, path.name), ())
-    table = tables.read_pair_table(path)
-    numbers = tables.numbers(table.frame, path.name, "give two row numbers a line, from 0")
-    return Read(
-        check_pair_rows(numbers, rows, path.name),
-        (f"{path.name}: {table.header}.",) if table.header else (),
-    )
-
-
-def load_labels(path: str | Path, rows: int, reading: ReadSettings | None = None) -> np.ndarray:
-    """Read one label a row; rows with the same label are no negatives of each other.
-
-    A CSV is read as text, a line a row, blank lines included: ``1`` and ``01`` are two labels.
-
-    Args:
-        path: any kind of file that :func:`load_embeddings` reads; text labels are allowed.
-        rows: number of embeddings.
-        reading: whether a CSV has a header, and what to do with rows without a label.
-
-    Returns:
-        Codes from 0, shape ``(rows,)``, int64.
-
-    Raises:
-        FileNotFoundError, ValueError, ImportError: as :func:`load_embeddings` and
-            :func:`code_labels`, where what counts as no label is defined.
-    """
-    return read_labels(Path(path), rows, reading).values
-
-
-def read_labels(given: Any, rows: int, reading: ReadSettings | None = None) -> Read:
-    """Labels of a file or an array as codes, with notes; see :func:`load_labels`."""
-    reading = reading or ReadSettings()
-    notes: list[str] = []
-    if isinstance(given, str | Path):
-        path = Path(given)
-        _check_path(path)
-        if path.suffix.lower() == ".csv":
-            given, header = tables.read_label_lines(path, rows, reading.labels_header)
-            notes.append(f"{path.name}: {header}.")
-        elif path.suffix.lower() == ".parquet":
-            given = tables.only_column(path)
-        else:
-            given = _read(path, ("labels", "label", "y"))
-    codes, missing = code_labels(given, rows, reading.unlabelled)
-    if missing:
-        notes.append(
-            f"{missing:,} rows have no label; each is a class of its own, as asked, so all its "
-            "pairs are negatives."
-        )
-    return Read(codes, tuple(notes))
-
-
-def check_rows(embeddings: Any, name: str = "embeddings", least: int = 2) -> np.ndarray:
+def check_rows(embeddings: Any, name: str = "embeddings") -> np.ndarray:
     """Return embeddings as a floating-point matrix whose rows all have a direction.
 
     Args:
         embeddings: array or tensor, shape ``(rows, d)``.
         name: what the error calls them.
-        least: fewest rows.
 
     Raises:
-        ValueError: unless the array is a numeric matrix with enough rows, all of them finite and
-            not zero (the first bad row is named), and not all pointing the same way. Integers of
-            8 bits and unsigned ones are refused, as they may be bit-packed codes.
+        ValueError: unless the array is a numeric matrix with two rows and columns, all of them
+            finite and not zero (the first bad row is named), and not all pointing the same way.
+            Integers of 8 bits and unsigned ones are refused, as they may be bit-packed codes.
     """
     if isinstance(embeddings, torch.Tensor):
         dense = embeddings.layout == torch.strided and not embeddings.is_quantized
@@ -266,10 +56,10 @@ def check_rows(embeddings: Any, name: str = "embeddings", least: int = 2) -> np.
             "unpack codes with numpy.unpackbits(z.view('uint8'), axis=1) and convert 0 and 1 to -1 "
             "and 1, or, if the numbers are meant as they are, convert with z.astype('float32')"
         )
-    if z.shape[0] < least or z.shape[1] < 2:
+    if z.shape[0] < 2 or z.shape[1] < 2:
         raise ValueError(
-            f"{name}: {z.shape[0]} rows of {z.shape[1]} columns; at least {least} rows and 2 "
-            "columns are needed"
+            f"{name}: {z.shape[0]} rows of {z.shape[1]} columns; at least 2 rows and 2 columns are "
+            "needed"
         )
     if z.dtype.kind in "iu" or z.dtype.itemsize > 8:
         z = z.astype(np.float64)
@@ -289,6 +79,120 @@ def check_rows(embeddings: Any, name: str = "embeddings", least: int = 2) -> np.
             "has the encoder collapsed, or the wrong array been saved?"
         )
     return z
+
+
+def _check_part(part: np.ndarray, start: int, name: str) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        norm = np.sqrt(np.einsum("ij,ij->i", part, part, dtype=np.float64))
+    finite = np.isfinite(norm)
+    if not finite.all():  # the norm of finite numbers may overflow, which leaves no direction too
+        row = int(np.argmin(finite))
+        raise ValueError(
+            f"{name}: row {start + row} holds NaN or infinity (or numbers too large to square); "
+            "drop or mend such rows"
+        )
+    zero = norm < ZERO_NORM
+    if zero.any():
+        row = int(np.argmax(zero))
+        raise ValueError(
+            f"{name}: row {start + row} {describe_short(float(norm[row]))}, so it has no cosine; "
+            f"{int(zero.sum())} such rows here: drop them"
+        )
+
+
+def check_columns(
+    z: np.ndarray,
+    columns: Sequence[str],
+    name: str,
+    *,
+    keep: Collection[int] = (),
+    named: bool | None = True,
+) -> tuple[str, ...]:
+    """Refuse columns that look like no part of the embedding.
+
+    Args:
+        z: shape ``(n, d)``, numeric.
+        columns: their names.
+        name: what the error calls the embeddings.
+        keep: positions of columns that belong to the embedding however they look.
+        named: whether the names were given and may be judged; ``None`` for coordinates of
+            vectors, which cannot be named.
+
+    Returns:
+        A note on what was taken for granted, or none.
+
+    Raises:
+        ValueError: for columns that are called like an id or a label, or hold whole numbers where
+            others hold fractions.
+    """
+    if named:
+        called = [k for k, column in enumerate(columns) if column.strip().lower() in NOT_EMBEDDING]
+        called = [k for k in called if k not in keep]
+        if called:
+            raise ValueError(
+                f"{name}: {name_columns(columns, called)} seems to be no part of the embedding; "
+                + _ways(columns[called[0]])
+            )
+    found, fractions = _whole_columns(z)
+    whole = [k for k in found.tolist() if k not in keep]
+    if whole and fractions:
+        raise ValueError(
+            f"{name}: {name_columns(columns, whole)} holds whole numbers where other columns hold "
+            "fractions, as an id, label or index does; "
+            + ("leave it out of the vectors" if named is None else _ways(columns[whole[0]]))
+        )
+    if fractions:
+        return ()
+    return (
+        f"{name}: all entries are whole numbers; they were taken as coordinates, not as codes.",
+    )
+
+
+def _whole_columns(z: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Columns of whole numbers that are not all 0, and whether another column holds a fraction."""
+    whole = np.arange(z.shape[1])
+    filled = np.zeros(z.shape[1], dtype=bool)
+    for start in range(0, len(z), _CHUNK):
+        part = np.asarray(z[start : start + _CHUNK])[:, whole]
+        with np.errstate(invalid="ignore"):
+            kept = (np.trunc(part) == part).all(axis=0)
+        filled[whole] |= (part != 0).any(axis=0)
+        whole = whole[kept]
+        if not whole.size:
+            break
+    return whole[filled[whole]], whole.size < z.shape[1]
+
+
+def columns_called(columns: Sequence[str], given: Sequence[str | int], name: str) -> list[int]:
+    """Positions of columns given by name or, where no name fits, by number from 0, ascending.
+
+    Raises:
+        ValueError: for a column that is not there.
+    """
+    found = set()
+    for column in given:
+        text = str(column)
+        if text in columns:
+            found.add(list(columns).index(text))
+        elif text.isdecimal() and int(text) < len(columns):
+            found.add(int(text))
+        else:
+            some = ", ".join(columns[:6]) + (", ..." if len(columns) > 6 else "")
+            raise ValueError(f"{name} has no column {text!r}; its columns: {some}")
+    return sorted(found)
+
+
+def name_columns(columns: Sequence[str], which: Sequence[int]) -> str:
+    """Some columns in words, the first six by name."""
+    shown = ", ".join(repr(columns[k]) for k in which[:6])
+    return f"column{'s' if len(which) > 1 else ''} {shown}" + (", ..." if len(which) > 6 else "")
+
+
+def _ways(column: str) -> str:
+    return (
+        f"leave it out (--ignore-column {column}, or ReadSettings(ignore=({column!r},))) or say "
+        f"that it belongs to the embedding (--keep-column {column}, or keep=...)"
+    )
 
 
 def check_pair_rows(pairs: Any, rows: int, name: str = "pairs") -> np.ndarray:
@@ -353,19 +257,14 @@ def code_labels(labels: Any, rows: int, unlabelled: Unlabelled = "error") -> tup
     odd = next((v for v in given if not isinstance(v, str | bool | int | float | np.generic)), None)
     if odd is not None:
         raise ValueError(f"labels must be numbers or text, got a {type(odd).__name__}: {odd!r:.60}")
-    text = [isinstance(value, str) for value in given]
-    if any(text) and not all(text):
+    if len({isinstance(value, str) for value in given}) > 1:
         row = next(k for k, v in enumerate(values) if not missing[k] and not isinstance(v, str))
         raise ValueError(
             f"labels mix text and numbers: row {row} is {values[row]!r}; give all as text"
         )
-    minus = np.array(
-        [not gone and _is_minus_one(v) for v, gone in zip(values, missing, strict=True)], dtype=bool
-    )
-    binary = not missing.any() and all(
-        low or str(v).strip() in ("1", "1.0") for v, low in zip(values, minus, strict=True)
-    )
-    if not binary:
+    written = [str(value).strip() for value in values]
+    minus = np.array([text in ("-1", "-1.0") for text in written], dtype=bool)
+    if not all(text in ("1", "1.0", "-1", "-1.0") for text in written):
         missing |= minus
     count = int(missing.sum())
     if count and unlabelled == "error":
@@ -386,106 +285,6 @@ def code_labels(labels: Any, rows: int, unlabelled: Unlabelled = "error") -> tup
     return codes, count
 
 
-def _check_path(path: Path) -> None:
-    kind = path.suffix.lower()
-    if not path.is_file():
-        raise FileNotFoundError(f"no file {path}")
-    if kind in _PICKLES:
-        raise ValueError(
-            f"{path.name} is a pickle, which runs code when it is read: refused. Save the array "
-            "with numpy.save or safetensors"
-        )
-    known = (*_READERS, *_TABLES)
-    if kind not in known:
-        raise ValueError(f"{path.name}: unknown kind of file; known: {', '.join(known)}")
-
-
-def _read(path: Path, keys: tuple[str, ...]) -> Any:
-    try:
-        return _READERS[path.suffix.lower()](path, keys)
-    except (ValueError, MissingPackageError):
-        raise
-    except Exception as error:  # what a reader raises for a damaged file may be of any kind
-        raise ValueError(
-            f"{path.name} cannot be read ({type(error).__name__}: {one_line(error)}); it is "
-            "damaged or of another kind than its name says: save it anew"
-        ) from error
-
-
-def _numpy(path: Path, keys: tuple[str, ...]) -> Any:
-    with path.open("rb") as file:
-        magic = file.read(6)
-    expected = b"\x93NUMPY" if path.suffix.lower() == ".npy" else b"PK"
-    if not magic.startswith(expected):
-        raise ValueError(
-            f"{path.name} is not a NumPy file; a pickle is refused, as reading it would run code. "
-            "Save the array with numpy.save"
-        )
-    try:
-        if path.suffix.lower() == ".npy":
-            return np.load(path, mmap_mode="r", allow_pickle=False)
-        with np.load(path, allow_pickle=False) as held:
-            name = _choose(list(held.files), keys, path.name)
-            return held[name]
-    except (ValueError, zipfile.BadZipFile, EOFError, OSError) as error:
-        # NumPy's words for pickled content.
-        if "allow_pickle" in str(error) or "Python objects" in str(error):
-            raise ValueError(
-                f"{path.name} holds Python objects, a pickle, which runs code when it is read: "
-                "refused. Save a plain numeric array"
-            ) from None
-        raise ValueError(
-            f"{path.name} cannot be read ({one_line(error)}); it is damaged: save it anew with "
-            "numpy.save"
-        ) from error
-
-
-def _torch(path: Path, keys: tuple[str, ...]) -> Any:
-    try:
-        held = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many kinds for what is no file of tensors
-        raise ValueError(
-            f"{path.name} is not a file of plain tensors (weights only), so it was refused and not "
-            "executed; save the matrix itself with torch.save(tensor, path)"
-        ) from error
-    if isinstance(held, torch.Tensor):
-        return held
-    if not isinstance(held, dict):
-        raise ValueError(f"{path.name} holds a {type(held).__name__}; save the matrix itself")
-    tensors = {str(k): v for k, v in held.items() if isinstance(v, torch.Tensor)}
-    return tensors[_choose(list(tensors), keys, path.name)]
-
-
-def _safetensors(path: Path, keys: tuple[str, ...]) -> Any:
-    safetensors = need("safetensors", path)
-    try:
-        with safetensors.safe_open(str(path), framework="pt") as held:
-            return held.get_tensor(_choose(list(held.keys()), keys, path.name))
-    except safetensors.SafetensorError as error:
-        raise ValueError(f"{path.name} cannot be read: {error}") from error
-
-
-def _choose(names: list[str], keys: tuple[str, ...], file: str) -> str:
-    if len(names) == 1:
-        return names[0]
-    for key in keys:
-        if key in names:
-            return key
-    raise ValueError(
-        f"{file} holds {len(names)} arrays ({', '.join(names[:6])}); "
-        f"name the one to use {keys[0]!r}"
-    )
-
-
-_READERS: dict[str, Callable[[Path, tuple[str, ...]], Any]] = {
-    ".npy": _numpy,
-    ".npz": _numpy,
-    ".pt": _torch,
-    ".pth": _torch,
-    ".safetensors": _safetensors,
-}
-
-
 def _label_array(labels: Any) -> np.ndarray:
     if isinstance(labels, torch.Tensor):
         return labels.detach().cpu().numpy()
@@ -503,26 +302,3 @@ def _is_missing(value: Any) -> bool:
     if isinstance(value, float):
         return math.isnan(value)
     return isinstance(value, str) and value.strip().lower() in MISSING
-
-
-def _is_minus_one(value: Any) -> bool:
-    return value.strip() == "-1" if isinstance(value, str) else bool(value == -1)
-
-
-def _check_part(part: np.ndarray, start: int, name: str) -> None:
-    with np.errstate(over="ignore", invalid="ignore"):
-        norm = np.sqrt(np.einsum("ij,ij->i", part, part, dtype=np.float64))
-    finite = np.isfinite(norm)
-    if not finite.all():  # the norm of finite numbers may overflow, which leaves no direction too
-        row = int(np.argmin(finite))
-        raise ValueError(
-            f"{name}: row {start + row} holds NaN or infinity (or numbers too large to square); "
-            "drop or mend such rows"
-        )
-    zero = norm < ZERO_NORM
-    if zero.any():
-        row = int(np.argmax(zero))
-        raise ValueError(
-            f"{name}: row {start + row} {describe_short(float(norm[row]))}, so it has no cosine; "
-            f"{int(zero.sum())} such rows here: drop them"
-        )

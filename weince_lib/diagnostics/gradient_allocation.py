@@ -318,21 +318,17 @@ def allocate(
 
 
 def distance_curve(
-    subsets: Subsets,
-    family: Callable[[float], LossGradient],
-    values: Sequence[float],
-    measure: Distance = "total variation",
+    subsets: Subsets, family: Callable[[float], LossGradient], values: Sequence[float]
 ) -> list[float]:
-    """Distance between gradient and risk over temperatures (or tail indices).
+    """Total variation between gradient and risk over temperatures (or tail indices).
 
     Args:
         subsets: of :func:`draw_subsets`.
         family: :func:`infonce` or :func:`weibit`.
         values: of its setting.
-        measure: see :meth:`Allocation.distance`.
     """
     risk = allocate(subsets, {}).risk.sum(axis=0)
     return [
-        float(distance(histogram(subsets.negatives, g).sum(axis=0), risk, measure))
+        float(distance(histogram(subsets.negatives, g).sum(axis=0), risk))
         for g in (family(value).on_negatives(subsets) for value in values)
     ]

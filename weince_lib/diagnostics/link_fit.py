@@ -1,4 +1,4 @@
-"""Links from scores to winning probabilities, fitted by maximum likelihood.
+"""Links from scores to winning probabilities: fits by maximum likelihood, and profiles.
 
 Every link here is a softmax over candidates of a sum of coordinates with weights that are not
 negative,
@@ -11,6 +11,12 @@ softmax(T_lambda(s) / tau_1) with T_lambda(s) = (1 - lambda) s + lambda g(s) is 
 ((1 - lambda), lambda) / tau_1, so that tau_1 = 1 / sum(theta) and lambda = theta_g / sum(theta).
 (The paper's display of T_lambda is missing from our source; this form is the convex combination
 that its text describes.)
+
+A profile maximises the log-likelihood over everything but one parameter: the blend weight of H1,
+the exponent of the power link, or how the temperature depends on the anchor. Its interval is where
+it lies within chi2_1 / 2 of its maximum. That takes the anchors for independent choices, which they
+are not: those of a batch share candidates, and all share an encoder. Read it as the interval of
+this bank's maximum and no more.
 """
 
 from __future__ import annotations
@@ -22,7 +28,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import optimize
+from scipy.stats import chi2
 
+from ..checks import check_fraction
 from .choice_bank import Array, ChoiceBank
 
 #: Least distance from either end of [-1, 1], as in the losses: rounding decides what is nearer.
@@ -51,6 +60,8 @@ COORDINATES: dict[str, Coordinate] = {
     "heavy-tail": lambda s: np.log(np.maximum(1.0 + s, FLOOR)),
     "cubic": lambda s: s**3,
 }
+#: Coordinates of H1. H0 has the first of them alone.
+BLEND = ("identity", "shortfall")
 
 
 def power_coordinate(exponent: float) -> Coordinate:
@@ -128,10 +139,8 @@ class Design:
     def mixed(self, weights: Sequence[float]) -> Design:
         """One coordinate in place of several: their sum with the given weights."""
         part = copy.copy(self)
-        total = weights[0] * self.relative[0]
-        for weight, x in zip(weights[1:], self.relative[1:], strict=True):
-            total = total + weight * x
-        part.relative = (total,)
+        terms = (weight * x for weight, x in zip(weights, self.relative, strict=True))
+        part.relative = (np.asarray(sum(terms)),)
         return part
 
     def _weights(self, theta: Array) -> tuple[Array, Array, Array]:
@@ -276,3 +285,188 @@ def _maximum(design: Design, chosen: tuple[int, ...], start: Array | None) -> Ar
         return None
     theta[index] = inner  # as good as rounding allows
     return theta
+
+
+def fit_both(
+    design: Design, starts: tuple[Array | None, Array | None] = (None, None)
+) -> tuple[LinkFit, LinkFit]:
+    """H0 and H1 of the same choices.
+
+    Args:
+        design: with the coordinates :data:`BLEND`.
+        starts: of the two searches, see :func:`fit_link`.
+    """
+    return fit_link(design.only((0,)), starts[0]), fit_link(design, starts[1])
+
+
+def gains(design: Design, h0: LinkFit, h1: LinkFit) -> Array:
+    """Log-probability of each winner under H1 minus that under H0, nats.
+
+    Args:
+        design: of any choices, with the coordinates :data:`BLEND`.
+        h0: the softmax.
+        h1: the blend.
+
+    Returns:
+        Shape ``(batches, anchors)``.
+    """
+    softmax = design.log_probability(np.array([h0.theta[0], 0.0]))
+    return design.log_probability(h1.theta) - softmax
+
+
+@dataclass(frozen=True)
+class ProfileEstimate:
+    """A parameter with its profile-likelihood interval.
+
+    Attributes:
+        value: maximum-likelihood estimate.
+        low: lower end; the range's own end where the profile does not fall far enough, NaN where
+            none was asked for.
+        high: upper end, likewise.
+        fit: the other parameters there.
+    """
+
+    value: float
+    low: float
+    high: float
+    fit: LinkFit
+
+
+def profile_blend(bank: ChoiceBank) -> ProfileEstimate:
+    """Lambda of H1 with its 95 % profile interval in [0, 1]; ``fit`` holds H1's two weights.
+
+    Raises:
+        ValueError: if winners score no higher than chance.
+    """
+    design = Design(bank, BLEND)
+    best = fit_link(design)
+    lam = float(best.blend[1])
+    if not math.isfinite(lam):
+        raise ValueError(
+            "winners score no higher than chance, so there is no link whose blend could be fitted"
+        )
+
+    def deviance(weight: float) -> float:
+        mixed = design.mixed((1.0 - weight, weight))
+        fit = fit_link(mixed, np.array([1.0 / best.temperature]))
+        return 2.0 * (best.log_likelihood - fit.log_likelihood)
+
+    low, high = _interval(deviance, lam, (0.0, 1.0), 0.95)
+    return ProfileEstimate(lam, low, high, best)
+
+
+def fit_power(bank: ChoiceBank, *, confidence: float = 0.95) -> ProfileEstimate:
+    """The power link: softmax of (1 - (1 - s)^gamma) / (gamma tau), with gamma in [-1, 3] free.
+
+    It has as many parameters as H1 and softmax inside (gamma = 1). An estimate at or below 0 says
+    endpoint, one between 0 and 1 says sharper at the top without one. Below -1 the coordinate of a
+    pair at the floor would exceed 1e6.
+    """
+
+    def fit(gamma: float, start: Array | None) -> LinkFit:
+        return fit_link(Design(bank, (power_coordinate(gamma),)), start)
+
+    return _profile(fit, (-1.0, 3.0), confidence)
+
+
+def nearness(bank: ChoiceBank) -> Array:
+    """How near an anchor's closest candidates are, shape ``(batches, anchors)``.
+
+    It is the log of the mean of the smallest tenth of its shortfalls, as in the paper's tail size.
+    The winner counts as one of the candidates, so that nothing here knows who won.
+    """
+    shortfall = np.maximum(1.0 - bank.scores, FLOOR)
+    shortfall[..., 1:][bank.identical] = 2.0  # no candidates, so the farthest of all
+    count = max(1, round(0.1 * shortfall.shape[-1]))
+    closest = np.partition(shortfall, count - 1, axis=-1)[..., :count]
+    return np.asarray(np.log(closest.mean(axis=-1)))
+
+
+def fit_anchor_temperature(
+    bank: ChoiceBank,
+    coordinates: tuple[str, ...] = ("identity",),
+    *,
+    confidence: float | None = None,
+) -> tuple[ProfileEstimate, Callable[[ChoiceBank], Array]]:
+    """Let the temperature depend on the anchor, tau_i = tau exp(kappa (u_i - mean u)).
+
+    u_i is :func:`nearness`. One winner per anchor cannot tell a temperature of its own; how near
+    its closest candidates are can. With the identity coordinate this is a softmax with as many
+    parameters as H1; with H1's coordinates it asks whether the endpoint is still seen once
+    temperatures may differ.
+
+    Args:
+        bank: the choices it is fitted to.
+        coordinates: of the link.
+        confidence: of kappa's profile interval in [-2, 3]; None leaves it out.
+
+    Returns:
+        kappa, 0 for one temperature for all; and what gives the factors tau / tau_i of the logits
+        of another bank's anchors, for :meth:`Design.scaled`.
+    """
+    plain = Design(bank, coordinates)
+    near = nearness(bank)
+    centre = float(near.mean())
+
+    def fit(kappa: float, start: Array | None) -> LinkFit:
+        return fit_link(plain.scaled(np.exp(-kappa * (near - centre))), start)
+
+    found = _profile(fit, (-2.0, 3.0), confidence)
+    return found, lambda other: np.exp(-found.value * (nearness(other) - centre))
+
+
+def _profile(
+    fit: Callable[[float, Array | None], LinkFit],
+    bounds: tuple[float, float],
+    confidence: float | None,
+) -> ProfileEstimate:
+    weights: Array | None = None
+
+    def log_likelihood(x: float) -> float:
+        # Neighbouring values have neighbouring weights: each fit starts from the last one.
+        nonlocal weights
+        found = fit(float(x), weights)
+        weights = found.theta
+        return found.log_likelihood
+
+    found = optimize.minimize_scalar(
+        lambda x: -log_likelihood(x), bounds=bounds, method="bounded", options={"xatol": 1e-3}
+    )
+    value = float(found.x)
+    best = fit(value, weights)
+    low, high = math.nan, math.nan
+    if confidence is not None:
+        low, high = _interval(
+            lambda x: 2.0 * (best.log_likelihood - log_likelihood(x)), value, bounds, confidence
+        )
+    return ProfileEstimate(value, low, high, best)
+
+
+def _interval(
+    deviance: Callable[[float], float],
+    best: float,
+    bounds: tuple[float, float],
+    confidence: float,
+) -> tuple[float, float]:
+    """Where the deviance reaches the quantile of chi2_1 on either side of its minimum."""
+    check_fraction("confidence", confidence)
+    limit = float(chi2.ppf(confidence, df=1))
+    ends = []
+    for bound in bounds:
+        if abs(bound - best) < 1e-9:
+            ends.append(bound)
+            continue
+        # Step out from the estimate: the ends are near it, and a root finder between is fast.
+        inner, width = best, 0.05 * (bound - best)
+        outer = best + width
+        while abs(outer - best) < abs(bound - best) and deviance(outer) < limit:
+            inner, width = outer, 2.0 * width
+            outer = best + width
+        if abs(outer - best) >= abs(bound - best):
+            outer = bound
+            if deviance(bound) < limit:
+                ends.append(bound)
+                continue
+        root = optimize.brentq(lambda x: deviance(float(x)) - limit, inner, outer, xtol=1e-4)
+        ends.append(float(root))
+    return ends[0], ends[1]

@@ -4,6 +4,14 @@ Anchors of a batch share their candidates, so that a test over anchors would cou
 evidence many times. Batches are the units here; they in turn share one encoder (and, drawn from one
 data set, images), so that all of this speaks about that encoder. Over encoders, use the t-interval
 of :func:`weince_lib.evaluation.t_interval` with one number per encoder seed.
+
+Tests and intervals by resampling need many refits of H1. For candidates with coordinates
+x_j = (s_j, -log(1 - s_j)) the log-likelihood of winners is, per anchor,
+theta . mean(x_winner) - A(theta) with A the mean of log sum_j exp(theta . x_j). Resampled or
+simulated winners change the first term alone. A is smooth and convex; :class:`LogPartition`
+tabulates it once, as a polynomial in two variables through Chebyshev points, in a box of some
+standard errors along the axes in which the weights are uncorrelated. It agrees with A to many
+digits (``tests/diagnostics`` compares refits with exact ones).
 """
 
 from __future__ import annotations
@@ -14,16 +22,21 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numpy.polynomial import chebyshev
 from scipy import stats
 
 from ..checks import check_at_least, check_values
 from ..evaluation import Interval, t_interval
 from .choice_bank import Array, ChoiceBank
-from .link_fit import Design, LinkFit, fit_link
-from .log_partition import LogPartition
+from .link_fit import BLEND, COORDINATES, Design, LinkFit, fit_link
 
 #: Up to so many batches all 2^G signs are gone through; beyond, they are drawn.
 MAX_ENUMERATED = 12
+#: Of the tabulated log-partition: degree in either variable, half-width of the box in standard
+#: errors, and most Newton steps of a refit.
+DEGREE = 7
+REACH = 6.0
+STEPS = 60
 
 
 @dataclass(frozen=True)
@@ -125,8 +138,8 @@ class RatioTest:
         statistic: 2 (l_1 - l_0).
         p_boundary: from 1/2 chi2_0 + 1/2 chi2_1, right at the boundary lambda = 0 (Self and Liang
             1987).
-        p_bootstrap: (b + 1) / (B + 1) of a parametric bootstrap; NaN where none was made.
-        simulated: its B statistics, empty where none was made.
+        p_bootstrap: (b + 1) / (B + 1) of a parametric bootstrap.
+        simulated: its B statistics.
     """
 
     statistic: float
@@ -152,25 +165,17 @@ def likelihood_ratio(bank: ChoiceBank, *, repetitions: int = 199, seed: int = 0)
 
     Args:
         bank: the choices.
-        repetitions: B of the bootstrap; 0 leaves it out.
+        repetitions: B of the bootstrap.
         seed: of its winners.
     """
-    design = Design(bank, ("identity", "shortfall"))
+    design = Design(bank, BLEND)
     h0 = fit_link(design.only((0,)))
     h1 = fit_link(design, np.array([h0.theta[0], 0.1]))
     statistic = max(0.0, 2.0 * (h1.log_likelihood - h0.log_likelihood))
-    simulated = np.empty(0)
-    p_bootstrap = math.nan
-    if repetitions:
-        simulated = simulated_ratios(bank, h0, repetitions=repetitions, seed=seed)
-        beyond = int((simulated >= statistic).sum())
-        p_bootstrap = (beyond + 1) / (repetitions + 1)
-    return RatioTest(
-        statistic,
-        boundary_p(statistic),
-        p_bootstrap,
-        simulated,
-    )
+    simulated = simulated_ratios(bank, h0, repetitions=repetitions, seed=seed)
+    beyond = int((simulated >= statistic).sum())
+    p_bootstrap = (beyond + 1) / (repetitions + 1)
+    return RatioTest(statistic, boundary_p(statistic), p_bootstrap, simulated)
 
 
 def simulated_ratios(
@@ -179,8 +184,7 @@ def simulated_ratios(
     """Likelihood ratios of winners simulated from the fitted softmax, scores held fixed.
 
     The log-likelihood of a set of winners is theta . (sums of the winners' coordinates) minus a
-    log-partition function that does not depend on them. That function is tabulated once around the
-    softmax fit, so that a repetition costs nothing beyond its winners.
+    log-partition function that does not depend on them and is tabulated around the softmax fit.
 
     Args:
         bank: the choices.
@@ -193,9 +197,9 @@ def simulated_ratios(
     """
     partition = LogPartition.around(bank, np.array([h0.theta[0], 0.0]))
     sums = simulate_sums(bank, h0.theta[0], repetitions=repetitions, seed=seed)
-    both = partition.maximise(sums)
-    softmax = partition.maximise(sums, free=(True, False))
-    return np.maximum(0.0, 2.0 * (both.value - softmax.value)) * bank.anchors
+    _, both = partition.maximise(sums)
+    _, softmax = partition.maximise(sums, free=(True, False))
+    return np.maximum(0.0, 2.0 * (both - softmax)) * bank.anchors
 
 
 def simulate_sums(
@@ -207,39 +211,168 @@ def simulate_sums(
         Shape ``(repetitions, 2)``, means over all anchors.
     """
     draw = np.random.default_rng(seed)
-    x = LogPartition.coordinates(bank)
-    identical = bank.identical.reshape(len(x[0]), -1)
+    scores = bank.scores.reshape(bank.anchors, -1)
+    identical = bank.identical.reshape(bank.anchors, -1)
     sums = np.zeros((repetitions, 2))
-    for row in range(len(x[0])):
-        logits = inverse_temperature * x[0][row]
+    for s, left_out in zip(scores, identical, strict=True):
+        logits = inverse_temperature * s
         weights = np.exp(logits - logits.max())
-        weights[1:][identical[row]] = 0.0  # no candidates
+        weights[1:][left_out] = 0.0  # no candidates
         cumulative = np.cumsum(weights)
         uniform = draw.random(repetitions) * cumulative[-1]
-        winners = np.minimum(np.searchsorted(cumulative, uniform), len(logits) - 1)
-        sums[:, 0] += x[0][row][winners]
-        sums[:, 1] += x[1][row][winners]
+        winners = s[np.minimum(np.searchsorted(cumulative, uniform), len(s) - 1)]
+        for c, name in enumerate(BLEND):
+            sums[:, c] += COORDINATES[name](winners)
     return sums / bank.anchors
 
 
-def bootstrap_blend(
-    bank: ChoiceBank, *, repetitions: int = 999, confidence: float = 0.95, seed: int = 0
-) -> Interval:
-    """Lambda of H1 with the percentile interval of a bootstrap over batches.
+def bootstrap_blend(bank: ChoiceBank, *, repetitions: int = 999, seed: int = 0) -> Interval:
+    """Lambda of H1 with the 95 % percentile interval of a bootstrap over batches.
+
+    With fewer than ten batches percentile intervals are too short.
 
     Args:
         bank: the choices H1 is fitted to.
         repetitions: resamples of whole batches.
-        confidence: nominal level; with fewer than ten batches percentile intervals are too short.
         seed: of the resampling.
     """
-    h1 = fit_link(Design(bank, ("identity", "shortfall")))
+    h1 = fit_link(Design(bank, BLEND))
     partition = LogPartition.around(bank, h1.theta, clusters=True)
     draw = np.random.default_rng(seed)
     counts = draw.multinomial(bank.batches, np.full(bank.batches, 1 / bank.batches), repetitions)
     weights = counts / bank.batches
-    found = partition.maximise(weights @ partition.batch_sums, weights=weights)
-    lam = found.theta[:, 1] / found.theta.sum(axis=1)
-    tail = 50.0 * (1.0 - confidence)
-    low, high = np.percentile(lam, (tail, 100.0 - tail))
+    theta, _ = partition.maximise(weights @ partition.batch_sums, weights=weights)
+    lam = theta[:, 1] / theta.sum(axis=1)
+    low, high = np.percentile(lam, (2.5, 97.5))
     return Interval(float(h1.blend[1]), float(low), float(high), bank.batches)
+
+
+@dataclass(frozen=True)
+class LogPartition:
+    """A polynomial for each batch's log-partition function in a box of weights.
+
+    Attributes:
+        centre: of the box, shape ``(2,)``.
+        axes: theta = centre + axes @ u with u in the square [-1, 1]^2, shape ``(2, 2)``.
+        coefficients: Chebyshev coefficients, shape ``(batches, DEGREE + 1, DEGREE + 1)``.
+        batch_sums: mean coordinates of each batch's winners, shape ``(batches, 2)``.
+    """
+
+    centre: Array
+    axes: Array
+    coefficients: Array
+    batch_sums: Array
+
+    @classmethod
+    def around(cls, bank: ChoiceBank, centre: Array, *, clusters: bool = False) -> LogPartition:
+        """Tabulate it around fitted weights.
+
+        Args:
+            bank: the choices.
+            centre: weights the box is centred at, shape ``(2,)``.
+            clusters: take the box from standard errors that let batches differ (for resampled
+                batches) and not from those of independent winners.
+        """
+        design = Design(bank, BLEND)
+        centre = np.asarray(centre, dtype=np.float64)
+        _, _, hessian = design.derivatives(centre)
+        bread = np.linalg.inv(-hessian)
+        covariance = bread / bank.anchors
+        if clusters:
+            meat = np.cov(design.batch_scores(centre).T) / bank.batches
+            # With few batches theirs can be singular; the sum of both covers either.
+            covariance = covariance + bread @ meat @ bread
+        axes = np.asarray(REACH * np.linalg.cholesky(covariance), dtype=np.float64)
+        nodes = chebyshev.chebpts1(DEGREE + 1)
+        winner = np.stack([COORDINATES[n](bank.scores[..., 0]) for n in BLEND])
+        values = np.empty((bank.batches, DEGREE + 1, DEGREE + 1))
+        for i, u in enumerate(nodes):
+            for j, v in enumerate(nodes):
+                theta = centre + axes @ np.array([u, v])
+                along = np.einsum("c,cba->ba", theta, winner)
+                values[:, i, j] = (along - design.log_probability(theta)).mean(axis=1)
+        inverse = np.linalg.inv(chebyshev.chebvander(nodes, DEGREE))
+        coefficients = np.einsum("iu,buv,jv->bij", inverse, values, inverse)
+        return cls(centre, axes, coefficients, winner.mean(axis=2).T)
+
+    def maximise(
+        self, sums: Array, *, free: tuple[bool, bool] = (True, True), weights: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Maximum-likelihood weights, not negative, for several sets of winners at once.
+
+        Args:
+            sums: mean coordinates of the winners, shape ``(sets, 2)``.
+            free: which weights are fitted; the others are 0.
+            weights: of the batches, rows that sum to 1, shape ``(sets, batches)``; equal weights
+                by default.
+
+        Returns:
+            Weights, shape ``(sets, 2)``, and the log-likelihood per anchor, shape ``(sets,)``, the
+            same as an exact fit's.
+
+        Raises:
+            ValueError: if a maximum lies outside the tabulated box.
+        """
+        c = self.coefficients
+        if weights is None:
+            mean = np.broadcast_to(c.mean(axis=0), (len(sums), *c.shape[1:]))
+        else:
+            mean = np.einsum("sb,bij->sij", weights, c)
+        inside = self._newton(sums, mean, np.array(free))
+        if all(free):
+            # A concave function whose free maximum has a negative weight has its constrained one
+            # where that weight is 0.
+            for kept in (0, 1):
+                out = inside[:, 1 - kept] < 0.0
+                if out.any():
+                    only = np.array([kept == 0, kept == 1])
+                    inside[out] = self._newton(sums[out], mean[out], only)
+        value = (inside * sums).sum(axis=1) - self._partition(mean, inside)[0]
+        return inside, value
+
+    def _newton(self, sums: Array, mean: Array, free: npt.NDArray[np.bool_]) -> Array:
+        theta = np.where(free, self.centre, 0.0) + np.zeros_like(sums)
+        for _ in range(STEPS):
+            _, gradient, hessian = self._partition(mean, theta)
+            wanted = np.where(free, sums - gradient, 0.0)
+            for c in np.flatnonzero(~free):
+                hessian[:, c, :] = hessian[:, :, c] = 0.0
+                hessian[:, c, c] = 1.0
+            step = np.linalg.solve(hessian, wanted[..., None])[..., 0]
+            # The polynomial means nothing outside its box: what leaves it stops at its edge.
+            theta = np.where(free, theta + step, 0.0)
+            reach = np.abs(self._inside(theta)).max(axis=1, keepdims=True)
+            theta = np.where(reach > 1.0, theta - step * (1.0 - 0.9 / reach), theta)
+            if float(np.abs(step).max(initial=0.0)) < 1e-9 * float(np.abs(self.axes).max()):
+                break
+        if (np.abs(self._inside(theta)) > 1.0).any():
+            raise ValueError(
+                f"a refit left the box of {REACH:g} standard errors around {self.centre}; the bank "
+                "is too small for resampling, use more batches"
+            )
+        return theta
+
+    def _partition(self, mean: Array, theta: Array) -> tuple[Array, Array, Array]:
+        """A, its gradient and its Hessian at one theta per set."""
+        u = self._inside(theta)
+        powers = [[_basis(u[:, c], order) for order in range(3)] for c in (0, 1)]
+
+        def at(i: int, j: int) -> Array:
+            return np.asarray(np.einsum("si,sij,sj->s", powers[0][i], mean, powers[1][j]))
+
+        inverse = np.linalg.inv(self.axes)
+        gradient = np.stack([at(1, 0), at(0, 1)], axis=1) @ inverse
+        cross = at(1, 1)
+        hessian = np.stack([at(2, 0), cross, cross, at(0, 2)], axis=1).reshape(-1, 2, 2)
+        return at(0, 0), gradient, inverse.T @ hessian @ inverse
+
+    def _inside(self, theta: Array) -> Array:
+        """Weights as variables of the square."""
+        return np.asarray(np.linalg.solve(self.axes, (theta - self.centre).T).T)
+
+
+def _basis(u: Array, order: int) -> Array:
+    """Chebyshev polynomials 0 to DEGREE or their derivatives, shape ``(points, DEGREE + 1)``."""
+    unit = np.eye(DEGREE + 1)
+    derived = chebyshev.chebder(unit, order, axis=1) if order else unit
+    return np.asarray(chebyshev.chebvander(u, DEGREE - order) @ derived.T)

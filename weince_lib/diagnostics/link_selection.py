@@ -4,25 +4,36 @@ H0 is the softmax, H1 blends the shortfall coordinate in (:mod:`.link_fit`). Bot
 half of the batches; the effect is the mean gain in log-probability of the winner on the other half,
 in nats per anchor. What the paper leaves out stands beside it: links that are sharper at the top
 without having an endpoint there, and temperatures that differ between anchors.
+
+The ablations repeat the selection on parts of the negatives: how hard they are, and how many.
+Keeping the winner and the hardest negatives makes a set of candidates that depends on who won, and
+the softmax does not survive that: winners drawn from an exact softmax then look as if they had a
+shortfall link. Each ablation can therefore be made in two ways, and also on simulated winners.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
-from .choice_bank import Array, ChoiceBank
-from .link_fit import Design, LinkFit, fit_link
-from .link_inference import GainTest, gain_test
-from .link_profile import (
+from .choice_bank import Array, ChoiceBank, draw_winners
+from .link_fit import (
+    BLEND,
+    Design,
+    LinkFit,
     ProfileEstimate,
     fit_anchor_temperature,
+    fit_both,
+    fit_link,
     fit_power,
+    gains,
     power_coordinate,
     profile_blend,
 )
+from .link_inference import GainTest, gain_test
 
 Fitted = tuple[dict[str, float], Callable[[ChoiceBank], Array]]
 """Parameters of a fitted link, and what gives each anchor's log-probability in another bank."""
@@ -74,15 +85,13 @@ def select_link(bank: ChoiceBank, *, repetitions: int = 1999, seed: int = 0) -> 
         seed: of the bootstraps.
     """
     held_in, held_out = halves(bank)
-    h0 = fit_link(Design(held_in, ("identity",)))
+    h0 = fit_link(Design(held_in, BLEND[:1]))
     h1 = profile_blend(held_in)
-    design = Design(held_out, ("identity", "shortfall"))
-    softmax = design.log_probability(np.array([h0.theta[0], 0.0]))
-    gains = (design.log_probability(h1.fit.theta) - softmax).mean(axis=1)
+    gain = gains(Design(held_out, BLEND), h0, h1.fit).mean(axis=1)
     return LinkSelection(
         h0,
         h1,
-        gain_test(gains, repetitions=repetitions, seed=seed),
+        gain_test(gain, repetitions=repetitions, seed=seed),
         max(0.0, 2.0 * (h1.fit.log_likelihood - h0.log_likelihood)),
         int(bank.identical.sum()),
         bank.near_duplicates,
@@ -113,19 +122,16 @@ def cross_validate(bank: ChoiceBank, *, folds: int = 5, seed: int = 0) -> CrossV
     if not 2 <= folds <= bank.batches:
         raise ValueError(f"folds must lie between 2 and {bank.batches} batches, got {folds}")
     order = np.random.default_rng(seed).permutation(bank.batches)
-    whole = Design(bank, ("identity", "shortfall"))
-    start0, start1 = fit_link(whole.only((0,))).theta, fit_link(whole).theta
-    gains, blends = [], []
+    whole = Design(bank, BLEND)
+    h0, h1 = fit_both(whole)
+    found, blends = [], []
     for fold in range(folds):
         out = order[fold::folds]
-        design = whole.of([b for b in range(bank.batches) if b not in out])
-        h0 = fit_link(design.only((0,)), start0)
-        h1 = fit_link(design, start1)
-        held_out = whole.of(out)
-        softmax = held_out.log_probability(np.array([h0.theta[0], 0.0]))
-        gains.append(float((held_out.log_probability(h1.theta) - softmax).mean()))
-        blends.append(float(h1.blend[1]))
-    return CrossValidation(np.array(gains), np.array(blends))
+        kept = whole.of([b for b in range(bank.batches) if b not in out])
+        fold_h0, fold_h1 = fit_both(kept, (h0.theta, h1.theta))
+        found.append(float(gains(whole.of(out), fold_h0, fold_h1).mean()))
+        blends.append(float(fold_h1.blend[1]))
+    return CrossValidation(np.array(found), np.array(blends))
 
 
 def _weighted(*coordinates: str) -> Callable[[ChoiceBank], Fitted]:
@@ -153,15 +159,14 @@ def _power(held_in: ChoiceBank) -> Fitted:
 
 def _own_temperature(*coordinates: str) -> Callable[[ChoiceBank], Fitted]:
     def fit(held_in: ChoiceBank) -> Fitted:
-        own, found = fit_anchor_temperature(held_in, coordinates)
-        parameters = {"temperature": found.fit.temperature, "kappa": own.kappa}
+        found, factor = fit_anchor_temperature(held_in, coordinates)
+        parameters = {"temperature": found.fit.temperature, "kappa": found.value}
         if len(coordinates) > 1:
             parameters["weight of shortfall"] = float(found.fit.blend[1])
 
         def log_probability(bank: ChoiceBank) -> Array:
-            return (
-                Design(bank, coordinates).scaled(own.factor(bank)).log_probability(found.fit.theta)
-            )
+            design = Design(bank, coordinates).scaled(factor(bank))
+            return design.log_probability(found.fit.theta)
 
         return parameters, log_probability
 
@@ -221,3 +226,93 @@ def compare_links(bank: ChoiceBank, links: Iterable[str] = tuple(LINKS)) -> Comp
         parameters[name], log_probability = LINKS[name](held_in)
         per_batch[name] = log_probability(held_out).mean(axis=1)
     return Comparison(parameters, per_batch)
+
+
+#: ``"winner kept"``: the winner and the hardest negatives, as we read the paper. ``"by rank"``: the
+#: nearest candidates, and only anchors whose winner is among them, so that the softmax survives.
+Selection = Literal["winner kept", "by rank"]
+
+
+@dataclass(frozen=True)
+class AblationPoint:
+    """Link selection on a part of each anchor's negatives.
+
+    Attributes:
+        pool: negatives the kept ones were chosen from.
+        kept: negatives kept, the hardest of the pool.
+        anchors: share of anchors that remain.
+        blend: lambda of H1 on the held-in batches; NaN where winners score no higher than chance.
+        gain: mean held-out gain of H1 over H0, nats per anchor.
+        shortfall: median shortfall 1 - s of the kept negatives, held-in batches.
+    """
+
+    pool: int
+    kept: int
+    anchors: float
+    blend: float
+    gain: float
+    shortfall: float
+
+
+def vary_hardness(
+    bank: ChoiceBank, kept: Sequence[int], selection: Selection = "winner kept"
+) -> list[AblationPoint]:
+    """Keep more and more, and so easier and easier, negatives of a fixed pool (Figure 7).
+
+    Args:
+        bank: the choices; all of an anchor's negatives are the pool.
+        kept: numbers of negatives to keep.
+        selection: how candidates are kept, see :data:`Selection`.
+    """
+    return [_ablate(bank, count, selection) for count in kept]
+
+
+def vary_pool(
+    bank: ChoiceBank,
+    pools: Sequence[int],
+    kept: int = 64,
+    selection: Selection = "winner kept",
+    *,
+    seed: int = 0,
+) -> list[AblationPoint]:
+    """Keep the hardest ``kept`` negatives of larger and larger random pools (Figure 8).
+
+    Args:
+        bank: the choices.
+        pools: numbers of negatives drawn for each anchor; each at least ``kept``.
+        kept: how many of them are kept; 64 in the paper.
+        selection: how candidates are kept, see :data:`Selection`.
+        seed: of the draws; smaller pools are parts of larger ones.
+    """
+    return [_ablate(bank.pool(size, seed=seed), kept, selection) for size in pools]
+
+
+def simulate_softmax(bank: ChoiceBank, *, seed: int = 0) -> ChoiceBank:
+    """The same scores with winners drawn from the softmax fitted to the bank: H0 made true.
+
+    Args:
+        bank: the choices.
+        seed: of the winners.
+    """
+    h0 = fit_link(Design(bank, BLEND[:1]))
+    return draw_winners(bank, h0.theta[0] * bank.scores, seed=seed)
+
+
+def _ablate(bank: ChoiceBank, kept: int, selection: Selection) -> AblationPoint:
+    if selection not in get_args(Selection):
+        raise ValueError(
+            f"unknown selection {selection!r}; known: {', '.join(get_args(Selection))}"
+        )
+    held_in, held_out = (
+        half.hardest(kept) if selection == "winner kept" else half.hardest_candidates(kept)
+        for half in halves(bank)
+    )
+    h0, h1 = fit_both(Design(held_in, BLEND))
+    return AblationPoint(
+        pool=bank.negatives,
+        kept=kept,
+        anchors=(held_in.anchors + held_out.anchors) / bank.anchors,
+        blend=float(h1.blend[1]),
+        gain=float(gains(Design(held_out, BLEND), h0, h1).mean()),
+        shortfall=float(np.median((1.0 - held_in.scores[..., 1:])[~held_in.identical])),
+    )

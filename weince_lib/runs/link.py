@@ -10,16 +10,20 @@ import numpy as np
 from pydantic import Field
 
 from ..diagnostics.choice_bank import ChoiceBank, choices_of
-from ..diagnostics.link_ablation import (
+from ..diagnostics.link_fit import BLEND, Design, fit_both, gains
+from ..diagnostics.link_inference import GainTest, bootstrap_blend, gain_test, likelihood_ratio
+from ..diagnostics.link_selection import (
+    LINKS,
     AblationPoint,
     Selection,
+    compare_links,
+    cross_validate,
+    halves,
+    select_link,
     simulate_softmax,
     vary_hardness,
     vary_pool,
 )
-from ..diagnostics.link_fit import Design, fit_link
-from ..diagnostics.link_inference import GainTest, bootstrap_blend, gain_test, likelihood_ratio
-from ..diagnostics.link_selection import LINKS, compare_links, cross_validate, halves, select_link
 from ..records.store import Metric, Record
 from ..vision import SimCLR
 from .config import Positive, VisionConfig
@@ -144,20 +148,20 @@ def _measured(config: LinkConfig) -> tuple[list[Metric], dict[str, Any]]:
     power = comparison.parameters["power"]
     low, high = power["exponent low"], power["exponent high"]
     metrics.append(Metric("power_exponent", power["exponent"], low=low, high=high))
-    gains = {
+    tests = {
         name.replace(" + ", "_").replace(" ", "_").replace("-", "_"): comparison.gain(name)
         for name in LINKS
         if name != "softmax"
     }
-    gains |= {name: comparison.gain(*pair) for name, pair in DIFFERENCES.items()}
-    metrics += [Metric.of(f"gain_{name}", test.interval) for name, test in gains.items()]
+    tests |= {name: comparison.gain(*pair) for name, pair in DIFFERENCES.items()}
+    metrics += [Metric.of(f"gain_{name}", test.interval) for name, test in tests.items()]
     full = comparison.parameters["blend + heavy-tail"]
     metrics.append(Metric("heavy_tail_weight", full["weight of heavy-tail"]))
     ablations = ablate(config, bank)
     metrics += _effects(ablations)
     details = {
         "parameters": {name: dict(p) for name, p in comparison.parameters.items()},
-        "gains": {name: gain_json(test) for name, test in gains.items()},
+        "gains": {name: gain_json(test) for name, test in tests.items()},
         "duplicates": {"identical": selection.identical, "near": selection.near_duplicates},
         "simulated_ratios": ratio.simulated.round(4).tolist(),
         "cross_validation": {"gains": crossed.gains.tolist(), "blends": crossed.blends.tolist()},
@@ -189,10 +193,8 @@ def _measured_epochs(config: LinkConfig) -> tuple[list[Metric], dict[str, Any]]:
     images = training_images(config.encoder_run)
     for epoch, model in frozen_models(config.encoder_run, images).items():
         held_in, held_out = halves(link_choices(halved, model))
-        design, held = (Design(half, ("identity", "shortfall")) for half in (held_in, held_out))
-        h0, h1 = fit_link(design.only((0,))), fit_link(design)
-        softmax = held.log_probability(np.array([h0.theta[0], 0.0]))
-        gain = gain_test((held.log_probability(h1.theta) - softmax).mean(axis=1))
+        h0, h1 = fit_both(Design(held_in, BLEND))
+        gain = gain_test(gains(Design(held_out, BLEND), h0, h1).mean(axis=1))
         blend = float(h1.blend[1])
         rows.append(
             {
