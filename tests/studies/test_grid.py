@@ -7,7 +7,8 @@ import pytest
 
 from weince_lib import paths
 from weince_lib.experiments import SEEDS, ConfigError, is_own, vision_config
-from weince_lib.studies import grid, grid_cifar, sweep
+from weince_lib.studies import grid, grid_cifar
+from weince_lib.studies.collect import load_study
 from weince_lib.studies.grid import STUDIES, Setting, Study, study
 from weince_lib.studies.grid_cifar import CHOOSES, DECISION, LONG, SCREENING, chosen
 
@@ -211,6 +212,6 @@ def test_what_was_chosen_is_what_the_committed_screening_chooses(monkeypatch):
     if not path.exists():
         assert DECISION.methods["infonce-tuned"] == ()
         return
-    found = chosen(sweep.load_study(SCREENING.name))
+    found = chosen(load_study(SCREENING.name))
     for loss, tau in found.items():
         assert DECISION.methods[f"{loss}-tuned"][0].temperature == tau

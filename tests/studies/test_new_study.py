@@ -9,7 +9,8 @@ from sample_runs import TINY
 from weince_lib.cli import main
 from weince_lib.experiments import PROFILES
 from weince_lib.publish import findings
-from weince_lib.studies import grid, registered, sweep
+from weince_lib.studies import grid, registered
+from weince_lib.studies.collect import load_study
 from weince_lib.studies.grid import STUDIES, Setting, Study
 from weince_lib.studies.selection import method_table, study_frame
 
@@ -40,7 +41,7 @@ def test_one_entry_is_enough(entry):
     assert "6 runs" in plan.stdout and entry.question in plan.stdout
     made = CliRunner().invoke(main, ["study", "work", "quick-blunt"])
     assert made.exit_code == 0, made.output
-    frame = sweep.load_study("quick-blunt")
+    frame = load_study("quick-blunt")
     assert set(frame["key"]) == {run.key for run in entry.runs()}
     assert "6 done" in CliRunner().invoke(main, ["plan", "quick-blunt", "--step-ms", "10"]).stdout
     table = method_table(entry, study_frame(entry), ["recall_at_1"])

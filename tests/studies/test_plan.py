@@ -29,6 +29,7 @@ from weince_lib.studies.plan import (
     shape_of,
     steps_of,
 )
+from weince_lib.studies.study_types import execution
 from weince_lib.vision import build_simclr
 
 
@@ -116,7 +117,7 @@ def test_a_step_is_timed_as_a_study_makes_it_and_leaves_nothing_behind(small, mo
     assert found.pairs == 32
     assert 0 < found.step_seconds < 60
     assert 0 < found.evaluation_seconds < 600
-    assert made == [(n, n, sweep.execution(config)) for n in (16, 32)]
+    assert made == [(n, n, execution(config)) for n in (16, 32)]
     assert made[0][2].channels_last
     assert [len({id(m) for m in taken[k : k + 4]}) for k in (0, 4)] == [1, 1]
     assert len(taken) == 8

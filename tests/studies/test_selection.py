@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from weince_lib.studies import grid, grid_gain
+from weince_lib.studies.collect import STUDY_COLUMNS as COLUMNS
 from weince_lib.studies.grid import Setting, Study
 from weince_lib.studies.selection import (
     choose,
@@ -16,7 +17,6 @@ from weince_lib.studies.selection import (
     seed_table,
     study_frame,
 )
-from weince_lib.studies.sweep import COLUMNS
 
 SEEDS = (7, 21, 63, 84)
 A, B, C = (Setting("infonce", temperature=t) for t in (0.1, 0.2, 0.5))

@@ -12,8 +12,15 @@ from weince_lib.records import record_lines, store
 from weince_lib.runs.config import vision_config
 from weince_lib.runs.vision import labels
 from weince_lib.studies import grid, sweep
-from weince_lib.studies.collect import collect, records_of
+from weince_lib.studies.collect import (
+    STUDY_COLUMNS,
+    collect,
+    load_study,
+    records_of,
+    table_path,
+)
 from weince_lib.studies.grid import Study
+from weince_lib.studies.study_types import execution
 
 METRICS = [
     store.Metric(name, 90.0 + replicate, split, replicate)
@@ -100,8 +107,8 @@ def test_collect_writes_every_run_with_its_setting_and_time(small, tmp_path):
     target, missing = sweep.collect_study(small)
     assert target == tmp_path / "results" / "studies" / "small.csv"
     assert missing == []
-    table = sweep.load_study("small")
-    assert tuple(table.columns) == sweep.COLUMNS
+    table = load_study("small")
+    assert tuple(table.columns) == STUDY_COLUMNS
     assert len(table) == 4 * (len(METRICS) + 1)
     assert set(table["setting"]) == {"tau=0.5", grid.WEINCE.label}
     assert set(table["key"]) == {record.key for record in records}
@@ -117,23 +124,23 @@ def test_collect_names_what_is_missing_unless_partial(small, tmp_path):
     save_run(first)
     with pytest.raises(FileNotFoundError, match=r"3 of 4 runs .* seed 7.*weince plan small"):
         sweep.collect_study(small)
-    assert not sweep.table_path("small").exists()
+    assert not table_path("small").exists()
     _, missing = sweep.collect_study(small, partial=True)
     assert missing == small.runs()[1:]
-    assert set(sweep.load_study("small")["key"]) == {first.key}
+    assert set(load_study("small")["key"]) == {first.key}
 
 
 def test_collect_keeps_runs_whose_records_are_elsewhere(small):
     records = [save_run(run) for run in small.runs()]
     sweep.collect_study(small)
-    before = sweep.load_study("small")
-    lines = record_lines.read_lines(record_lines.lines_path(sweep.table_path("small")))
+    before = load_study("small")
+    lines = record_lines.read_lines(record_lines.lines_path(table_path("small")))
     assert lines == {record.key: record_lines.record_line(record) for record in records}
     shutil.rmtree(records[0].folder)
     sweep.collect_study(small)
-    assert record_lines.read_lines(record_lines.lines_path(sweep.table_path("small"))) == lines
-    columns = list(sweep.COLUMNS)
-    pd.testing.assert_frame_equal(sweep.load_study("small")[columns], before[columns])
+    assert record_lines.read_lines(record_lines.lines_path(table_path("small"))) == lines
+    columns = list(STUDY_COLUMNS)
+    pd.testing.assert_frame_equal(load_study("small")[columns], before[columns])
 
 
 def test_a_damaged_record_is_an_error(small):
@@ -163,7 +170,7 @@ def test_module_is_one_line_on_bad_input(small, capsys):
 @pytest.mark.parametrize(("width", "last"), [(16, True), (32, True), (8, None), (0, None)])
 def test_channels_last_where_the_layers_are_wide_enough(width, last):
     config = vision_config("cpu", loss="infonce")
-    assert sweep.execution(config.model_copy(update={"width": width})).channels_last is last
+    assert execution(config.model_copy(update={"width": width})).channels_last is last
 
 
 def test_a_worker_makes_what_is_missing_and_leaves_a_run_that_another_has(small, monkeypatch):
@@ -182,10 +189,10 @@ def test_a_worker_makes_what_is_missing_and_leaves_a_run_that_another_has(small,
     with FileLock(sweep.folder("small") / f"{taken.key}.worker"):
         assert sweep.work(["small"]) == 0
     assert made == [broken.config, last.config]
-    table = sweep.load_study("small")
+    table = load_study("small")
     assert set(table["key"]) == {first.key, broken.key, last.key}
     assert sweep.work(["small"]) == 0
-    assert set(sweep.load_study("small")["key"]) == {run.key for run in small.runs()}
+    assert set(load_study("small")["key"]) == {run.key for run in small.runs()}
 
 
 def test_a_study_in_the_background_of_a_script_is_stopped_by_sigterm(
@@ -238,4 +245,4 @@ def test_a_worker_leaves_out_what_stands_in_the_table_of_another_machine(small, 
     shutil.rmtree(store.run_folder("vision", first.key))
     assert sweep.work(["small"]) == 0
     assert made == [run.config for run in rest]
-    assert set(sweep.load_study("small")["key"]) == {run.key for run in small.runs()}
+    assert set(load_study("small")["key"]) == {run.key for run in small.runs()}

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from weince_lib.studies import grid, tables
-from weince_lib.studies.sweep import COLUMNS, table_path
+from weince_lib.studies.collect import STUDY_COLUMNS as COLUMNS
+from weince_lib.studies.collect import table_path
 
 SEEDS = (7, 21, 63, 84)
 

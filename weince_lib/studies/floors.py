@@ -20,25 +20,24 @@ table of all is ``paper/results/studies/floors.csv``. The command continues wher
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
-from torch import Tensor
 
 from ..evaluation import mean_within, t_interval
-from ..records import record_lines, store
+from ..records import store
 from ..records.store import Metric, Record
 from ..runs.config import ConfigError, VisionConfig
 from ..runs.fastest import step_form
 from ..runs.vision import CHECKPOINT, build_model, files_now, labelled_images, load_images
 from ..runs.vision_metrics import check_evaluable, evaluate, evaluate_features
 from ..vision import ImageSet, TrainingSettings, augmentation, to_unit_range, train_supervised
-from . import collect, sweep
-from .grid import Study
+from .collect import STUDY_COLUMNS, load_study, study_rows, table_path, write_table
+from .study_types import Study, execution
 
 EXPERIMENT = "floor"
 #: The table's name among those of studies.
@@ -166,17 +165,13 @@ def pixel_metrics(
         centred: subtract each pixel's mean over the training images; then neighbours alone are
             measured, as a probe has an offset of its own.
     """
-    bank, queries = _pixels(labelled), _pixels(test)
+    bank, queries = (to_unit_range(part.images).flatten(1) for part in (labelled, test))
     if centred:
         mean = bank.mean(dim=0)
         bank, queries = bank - mean, queries - mean
     return evaluate_features(
         bank, labelled.labels, queries, test.labels, config, probes=not centred
     )
-
-
-def _pixels(images: ImageSet) -> Tensor:
-    return to_unit_range(images.images).flatten(1)
 
 
 def _measure(
@@ -211,31 +206,27 @@ def _measure(
             checkpoint=folder / CHECKPOINT,
             fingerprint=floor.config | {"data": labelled.content_hash()},
             device=device,
-            execution=form.apply(sweep.execution(run)),
+            execution=form.apply(execution(run)),
         )
     return evaluate(model.eval(), labelled, test, run), history
 
 
-def collect_floors(records: Sequence[Record]) -> Path:
-    """Put records into the table of floors, beside the rows that it has of others.
-
-    Returns:
-        The table.
+def collect_floor(record: Record) -> None:
+    """Put a record into the table of floors, beside the rows that it has of others.
 
     Raises:
         RecordError: if the table's file of lines is damaged; the table stays as it is.
     """
-    found = [row for record in records for row in sweep.rows(record, KINDS[record.config["kind"]])]
-    before = sweep.load_study(TABLE)
-    before = before[~before["key"].isin([record.key for record in records])]
-    new = pd.DataFrame(found, columns=list(sweep.COLUMNS))
-    frame = pd.concat([part for part in (before, new) if len(part)] or [new])
+    before = load_study(TABLE)
+    before = before[before["key"] != record.key]
+    new = pd.DataFrame(
+        study_rows(record, KINDS[record.config["kind"]]), columns=list(STUDY_COLUMNS)
+    )
+    frame = pd.concat([before, new]) if len(before) else new
     frame = frame.sort_values(
         ["dataset", "setting", "seed", "key", "metric", "split", "replicate"], kind="stable"
     )
-    target = sweep.table_path(TABLE)
-    collect.write_table(frame, target, {r.key: record_lines.record_line(r) for r in records})
-    return target
+    write_table(frame, table_path(TABLE), [record])
 
 
 def make_all(
@@ -252,7 +243,7 @@ def make_all(
         All of the study's floors of these kinds.
     """
     floors = floors_of(chosen, kinds)
-    known = set(sweep.load_study(TABLE)["key"])
+    known = set(load_study(TABLE)["key"])
     sets: tuple[ImageSet, ImageSet] | None = None
     for floor in floors:
         if floor.key in known:
@@ -260,7 +251,7 @@ def make_all(
         if sets is None and store.find(EXPERIMENT, floor.config) is None:
             sets = labelled_images(floor.run), load_images(floor.run, "test")
         record = make(floor, device=device, sets=sets)
-        collect_floors([record])
+        collect_floor(record)
         sys.stderr.write(f"{KINDS[floor.kind]}, seed {floor.labels['seed']}: {floor.key}\n")
     return floors
 
@@ -279,7 +270,7 @@ def floor_table(chosen: Study, metrics: Iterable[str], split: str = "test") -> p
         pixels have neither interval nor seeds (0).
     """
     columns = ["metric", "kind", "floor", "value", "low", "high", "seeds"]
-    frame = sweep.load_study(TABLE)
+    frame = load_study(TABLE)
     if frame.empty or chosen.experiment != "vision":
         return pd.DataFrame(columns=columns)
     keys = {floor.key: floor.kind for floor in floors_of(chosen)}
@@ -308,7 +299,3 @@ def shown(chosen: Study) -> str:
         for row in own.itertuples():
             found += f"  {row.floor:20} {row.value:6.2f}\n"
     return found
-
-
-if __name__ == "__main__":
-    sys.exit(sweep.main(["floors", *sys.argv[1:]]))

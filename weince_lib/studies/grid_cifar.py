@@ -98,7 +98,7 @@ def chosen(frame: pd.DataFrame) -> dict[str, float]:
     the lower temperature wins.
 
     Args:
-        frame: rows of the screening, see :func:`.sweep.load_study`.
+        frame: rows of the screening, see :func:`.collect.load_study`.
 
     Returns:
         ``{"infonce": tau, "weince": tau}``.

@@ -32,7 +32,8 @@ from ..text.corpora import WIKI_ON_HUB
 from ..vision import extract_features
 from ..vision.datasets import DATA_SETS, ImageSet, Shape, cifar10_jpeg
 from .grid import Study
-from .sweep import State, execution, states
+from .study_types import execution
+from .sweep import State, states
 
 if TYPE_CHECKING:  # its packages are needed by text alone
     from ..text.simcse import SimCSE

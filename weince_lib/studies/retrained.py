@@ -17,7 +17,6 @@ from statistics import stdev
 import pandas as pd
 
 from .. import paths
-from ..records import record_lines
 from ..records.store import Record
 from ..runs.allocation import AllocationConfig, run_allocation
 from ..runs.config import SEEDS, ConfigError, vision_config
@@ -99,9 +98,8 @@ def write(seed: int) -> Path:
     with _apart():
         records = list(_measure(seed))
     table = pd.DataFrame([row for r in records for row in rows(r)], columns=list(COLUMNS))
-    lines = {r.key: record_lines.record_line(r) for r in records}
     target = table_path()
-    write_table(table, target, lines)
+    write_table(table, target, records)
     return target
 
 

@@ -22,7 +22,7 @@ from ..evaluation import (
     select_on_validation,
     t_interval,
 )
-from . import collect, sweep
+from .collect import STUDY_COLUMNS, load_results, load_study
 from .floors import floor_table
 from .grid import Study
 
@@ -103,15 +103,15 @@ def choose(frame: pd.DataFrame, settings: Sequence[str], metric: str) -> Chosen 
 
 def study_frame(study: Study) -> pd.DataFrame:
     """A study's rows: its own table, and what its profile's table has of its runs."""
-    frame = sweep.load_study(study.name)
-    others = collect.load_results(study.profile)
+    frame = load_study(study.name)
+    others = load_results(study.profile)
     others = others[(others["experiment"] == study.experiment) & ~others["key"].isin(frame["key"])]
     if others.empty:
         return frame
     labels = {run.key: run.setting for run in study.runs()}
     others = others.assign(setting=others["key"].map(labels))
     parts = [part for part in (frame, others[others["setting"].notna()]) if len(part)]
-    return pd.concat(parts)[list(sweep.COLUMNS)] if parts else frame
+    return pd.concat(parts)[list(STUDY_COLUMNS)] if parts else frame
 
 
 def chosen_by_method(study: Study, frame: pd.DataFrame, metric: str) -> dict[str, Chosen]:
