@@ -200,7 +200,7 @@ def test_a_text_study_runs_collects_and_plans(run, monkeypatch, tmp_path):
     assert "gpd_shape_q99" in set(rows["metric"]) or "known_endpoint_shape_q99" in set(
         rows["metric"]
     )
-    lines = plan(study).lines()
+    lines = plan(study)
     assert any("2 epochs, 18 steps" in line for line in lines)
     assert any("1 done" in line for line in lines)
 

@@ -13,6 +13,7 @@ from weince_lib.studies import grid, registered
 from weince_lib.studies.collect import load_study
 from weince_lib.studies.grid import STUDIES, Setting, Study
 from weince_lib.studies.selection import method_table, study_frame
+from weince_lib.studies.study_types import method_title
 
 
 @pytest.fixture
@@ -68,4 +69,4 @@ def test_every_method_of_every_study_has_a_name_for_readers():
         assert len(set(names)) == len(names)
         assert not set(names) & set(chosen.methods)
     assert STUDIES["cpu-gain-fashion"].title("weibit-4") == "pure endpoint link, β = 4"
-    assert grid.method_title("weince-0.2") == "WEINCE, τ = 0.2"
+    assert method_title("weince-0.2") == "WEINCE, τ = 0.2"

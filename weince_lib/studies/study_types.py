@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -77,12 +77,13 @@ class Setting:
         return own
 
     def config(self, profile: str, seed: int, settings: Mapping[str, Any]) -> VisionConfig:
-        """The run of one encoder seed.
-
-        Raises:
-            ConfigError: for settings that make no run.
-        """
+        """The run of one encoder seed; refused as by :func:`.vision_config`."""
         return vision_config(profile, **(dict(settings) | self.values(seed)))
+
+
+def at_temperatures(loss: str, temperatures: Iterable[float]) -> dict[str, Setting]:
+    """A loss at each of several temperatures, by names such as ``"infonce-0.1"``."""
+    return {f"{loss}-{tau:g}": Setting(loss, temperature=tau) for tau in temperatures}
 
 
 def single(*groups: Mapping[str, Setting]) -> dict[str, tuple[Setting, ...]]:
@@ -148,7 +149,7 @@ class Study:
         gpus: GPUs of a run; 0 for a study made for a CPU.
         by_rule: methods whose settings a rule chooses from other runs, with the rule in words;
             such a method has no settings as long as the rule has not chosen.
-        added: methods that were added after the study's first run; tables say so.
+        added: methods that were added after the study was registered.
         data: words for its data set, under which findings show what it decides; a study without
             them is not among the findings.
         titles: what readers call its methods, where :func:`method_title` does not know it. Words
@@ -210,11 +211,7 @@ class Study:
         return list(unique.values())
 
     def runs(self) -> list[Run]:
-        """Every run once, seed by seed: a study cut short has all settings of its first seeds.
-
-        Raises:
-            ConfigError: for settings that make no run, such as a data set this version lacks.
-        """
+        """Every run once, seed by seed: a study cut short has all settings of its first seeds."""
         return [
             Run(setting.label, seed, config, store.content_key(self.experiment, config.canonical()))
             for seed in self.seeds

@@ -13,9 +13,8 @@ from .. import files, paths
 from ..evaluation import RECALL_KS, Interval
 from ..vision.datasets import title
 from . import collect
-from .cells import PAPER_ENCODERS, REPORTED_NAMES
 from .floors import KINDS, floor_table
-from .grid import STUDIES, Study
+from .grid import PAPER_ENCODERS, STUDIES, Study, paper_cells
 from .selection import chosen_by_method, compare, study_frame
 
 #: Metrics of each of the paper's tables, under our names.
@@ -25,8 +24,16 @@ TABLES: dict[str, tuple[str, ...]] = {
     "6": ("knn_accuracy",),
     "7": ("recall_at_50",),
 }
-#: What ``paper/reported`` calls our metrics, where it differs.
-REPORTED_METRICS = {"knn_accuracy": "knn_accuracy_50"}
+#: What ``paper/reported`` calls our data sets, encoders and metrics, where it differs.
+REPORTED_NAMES = {
+    "cifar10": "CIFAR10",
+    "cifar100": "CIFAR100",
+    "stl10": "STL10",
+    "imagenet32": "ImageNet32",
+    "tiny-imagenet": "TinyImageNet",
+    "vit-small": "vit_small",
+    "knn_accuracy": "knn_accuracy_50",
+}
 DIFFERENCE = "weince-minus-infonce"
 #: Words for rows and columns.
 ROW_NAMES = {"infonce": "InfoNCE", "weince": "WEINCE", DIFFERENCE: "WEINCE − InfoNCE"}
@@ -72,7 +79,7 @@ def paper_table(number: str, studies: Iterable[Study] | None = None) -> pd.DataF
         frame = study_frame(study)
         for cell, own in frame.groupby(["dataset", "encoder"]):
             ours[(str(cell[0]), str(cell[1]))] = (study, own)
-    cells = [(d, e) for d, encoders in PAPER_ENCODERS.items() for e in encoders]
+    cells = paper_cells()
     rows = []
     for dataset, encoder in [*cells, *(c for c in ours if c not in cells)]:
         where = {"dataset": dataset, "encoder": encoder}
@@ -164,8 +171,7 @@ def _reported(
     reported: pd.DataFrame, dataset: str, encoder: str, metric: str
 ) -> dict[str, dict[str, Any]]:
     """The paper's numbers of a cell by loss, and their difference."""
-    called = REPORTED_NAMES | REPORTED_METRICS
-    names = [called.get(name, name) for name in (dataset, encoder, metric)]
+    names = [REPORTED_NAMES.get(name, name) for name in (dataset, encoder, metric)]
     rows = reported
     for column, name in zip(("dataset", "encoder", "metric"), names, strict=True):
         rows = rows[rows[column] == name]

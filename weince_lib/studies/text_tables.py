@@ -14,8 +14,9 @@ import pandas as pd
 
 from ..evaluation import t_interval
 from .decide import Contrast, decide_study, finding
-from .grid import method_title
+from .grid_text import TITLES
 from .selection import Chosen, chosen_by_method, compare
+from .study_types import method_title
 
 #: Which checkpoint to its metric.
 CHECKPOINTS = {"best": "sts_spearman", "last": "sts_spearman_last"}
@@ -108,8 +109,8 @@ def distinct(chosen: dict[str, Chosen]) -> dict[str, Chosen]:
 def sentence(row: Mapping[Any, Any]) -> str:
     """A row of :func:`sts_differences` in words: ``WEINCE minus InfoNCE: +0.04 [...], ...``."""
     seeds = f" ({row['seeds']} seeds)" if row["seeds"] else ""
-    pair = f"{method_title(row['method'])} minus {method_title(row['against'])}"
-    return f"{pair}: {finding(row)}{seeds}"
+    a, b = (TITLES.get(row[m]) or method_title(row[m]) for m in ("method", "against"))
+    return f"{a} minus {b}: {finding(row)}{seeds}"
 
 
 def evidence_rows(*frames: pd.DataFrame) -> pd.DataFrame:
