@@ -58,12 +58,7 @@ _DEPENDS = {"pixels": _DATA, "pixels-centred": _DATA, "untrained": _SHAPE, "supe
 
 @dataclass(frozen=True)
 class Floor:
-    """One number to stand beside a study's encoders.
-
-    Attributes:
-        kind: of :data:`KINDS`.
-        run: a run of the study, whose loss does not matter.
-    """
+    """One of :data:`KINDS` beside a run of a study, whose loss does not matter."""
 
     kind: str
     run: VisionConfig
@@ -76,7 +71,7 @@ class Floor:
 
     @property
     def key(self) -> str:
-        """Of its record."""
+        """The key of its record."""
         return store.content_key(EXPERIMENT, self.config)
 
     @property
@@ -99,15 +94,12 @@ def floors_of(chosen: Study, kinds: Iterable[str] = tuple(KINDS)) -> list[Floor]
     Raises:
         ConfigError: for a study of sentences, or an unknown kind.
     """
-    kinds = list(kinds)
+    found: dict[str, Floor] = {}
     for kind in kinds:
         if kind not in KINDS:
             raise ConfigError(f"unknown kind {kind!r} of floor; known: {', '.join(KINDS)}")
-    setting = chosen.all_settings()[0]
-    runs = [chosen.config(setting, seed) for seed in chosen.seeds]
-    found: dict[str, Floor] = {}
-    for kind in kinds:
-        for run in runs:
+        for seed in chosen.seeds:
+            run = chosen.config(chosen.all_settings()[0], seed)
             if not isinstance(run, VisionConfig):
                 raise ConfigError(f"study {chosen.name} is of sentences; floors are for images")
             floor = Floor(kind, run)
@@ -212,11 +204,7 @@ def _measure(
 
 
 def collect_floor(record: Record) -> None:
-    """Put a record into the table of floors, beside the rows that it has of others.
-
-    Raises:
-        RecordError: if the table's file of lines is damaged; the table stays as it is.
-    """
+    """Put a record into the table of floors, beside the rows that it has of others."""
     before = load_study(TABLE)
     before = before[before["key"] != record.key]
     new = pd.DataFrame(
@@ -229,23 +217,11 @@ def collect_floor(record: Record) -> None:
     write_table(frame, table_path(TABLE), [record])
 
 
-def make_all(
-    chosen: Study, kinds: Iterable[str] = tuple(KINDS), device: str | None = None
-) -> list[Floor]:
-    """Compute a study's floors that neither store nor table have, and put them into the table.
-
-    Args:
-        chosen: the study.
-        kinds: of :data:`KINDS`.
-        device: see :func:`make`.
-
-    Returns:
-        All of the study's floors of these kinds.
-    """
-    floors = floors_of(chosen, kinds)
+def make_all(chosen: Study, kinds: Iterable[str] = tuple(KINDS), device: str | None = None) -> None:
+    """Compute a study's floors that neither store nor table have, and put them into the table."""
     known = set(load_study(TABLE)["key"])
     sets: tuple[ImageSet, ImageSet] | None = None
-    for floor in floors:
+    for floor in floors_of(chosen, kinds):
         if floor.key in known:
             continue
         if sets is None and store.find(EXPERIMENT, floor.config) is None:
@@ -253,7 +229,6 @@ def make_all(
         record = make(floor, device=device, sets=sets)
         collect_floor(record)
         sys.stderr.write(f"{KINDS[floor.kind]}, seed {floor.labels['seed']}: {floor.key}\n")
-    return floors
 
 
 def floor_table(chosen: Study, metrics: Iterable[str], split: str = "test") -> pd.DataFrame:
@@ -285,8 +260,7 @@ def floor_table(chosen: Study, metrics: Iterable[str], split: str = "test") -> p
             by_seed = {int(str(s)): g["value"].tolist() for s, g in own.groupby("seed")}
             i = t_interval(list(mean_within(by_seed).values()))
             seeds = 0 if kind.startswith("pixels") else i.n
-            numbers = {"value": i.mean, "low": i.low, "high": i.high, "seeds": seeds}
-            rows.append({"metric": metric, "kind": kind, "floor": name} | numbers)
+            rows.append((metric, kind, name, i.mean, i.low, i.high, seeds))
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -295,7 +269,6 @@ def shown(chosen: Study) -> str:
     table = floor_table(chosen, ["standardised_linear_accuracy", "recall_at_1", "knn_accuracy"])
     found = ""
     for metric, own in table.groupby("metric", sort=False):
-        found += f"{metric}\n"
-        for row in own.itertuples():
-            found += f"  {row.floor:20} {row.value:6.2f}\n"
+        lines = [f"  {row.floor:20} {row.value:6.2f}\n" for row in own.itertuples()]
+        found += f"{metric}\n" + "".join(lines)
     return found

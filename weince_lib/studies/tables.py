@@ -72,22 +72,17 @@ def paper_table(number: str, studies: Iterable[Study] | None = None) -> pd.DataF
     reported = reported[reported["table"].isin(list(TABLES))]
     ours: dict[tuple[str, str], tuple[Study, pd.DataFrame]] = {}
     for study in STUDIES.values() if studies is None else studies:
-        if not {"infonce", "weince"} <= study.methods.keys():
-            continue  # a study of something else, such as what drives a gain
-        if study.experiment != "vision":  # the four tables are of images
-            continue
-        frame = study_frame(study)
-        for cell, own in frame.groupby(["dataset", "encoder"]):
-            ours[(str(cell[0]), str(cell[1]))] = (study, own)
-    cells = paper_cells()
+        # The four tables are of images, and other studies ask what drives a gain.
+        if study.experiment == "vision" and {"infonce", "weince"} <= study.methods.keys():
+            for cell, own in study_frame(study).groupby(["dataset", "encoder"]):
+                ours[(str(cell[0]), str(cell[1]))] = (study, own)
     rows = []
-    for dataset, encoder in [*cells, *(c for c in ours if c not in cells)]:
-        where = {"dataset": dataset, "encoder": encoder}
+    for dataset, encoder in dict.fromkeys([*paper_cells(), *ours]):
+        source = ours.get((dataset, encoder))
         for metric in metrics:
             paper = _reported(reported, dataset, encoder, metric)
-            source = ours.get((dataset, encoder))
             measured = _measured(*source, metric) if source else {}
-            row: dict[str, Any] = where | {"metric": metric}
+            row: dict[str, Any] = {"dataset": dataset, "encoder": encoder, "metric": metric}
             for loss in ("infonce", "weince", DIFFERENCE):
                 rows.append(row | {"loss": loss} | paper.get(loss, {}) | measured.get(loss, {}))
             if source:
@@ -108,9 +103,8 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
         row = {"data set": title(dataset), "encoder": encoder, "metric": METRIC_NAMES[metric]}
         for whose in ("paper", "ours"):
             for record in group.to_dict("records"):
-                if whose == "paper" and record["loss"] in KINDS:
-                    continue  # the paper has none
-                row[f"{whose}: {ROW_NAMES[record['loss']]}"] = cell_text(record, whose)
+                if whose == "ours" or record["loss"] not in KINDS:  # the paper has no floors
+                    row[f"{whose}: {ROW_NAMES[record['loss']]}"] = cell_text(record, whose)
         seeds = group["seeds"].max()
         row["seeds"] = "" if pd.isna(seeds) else f"{int(seeds)}"
         rows.append(row)
@@ -192,33 +186,23 @@ def _reported(
 def _measured(study: Study, frame: pd.DataFrame, metric: str) -> dict[str, dict[str, Any]]:
     """Our numbers of a cell by loss, by the paper's protocol, and their paired difference."""
     chosen = chosen_by_method(study, frame, metric)
-    ours = {"infonce": chosen.get("infonce")}
-    ours["weince"] = chosen.get("weince-tuned", chosen.get("weince"))
-    found: dict[str, dict[str, Any]] = {}
-    for loss, c in ours.items():
-        if c is not None:
-            found[loss] = _ours(c.test, c.setting, study)
-    if ours["infonce"] is not None and ours["weince"] is not None:
-        pair = compare(ours["weince"], ours["infonce"])
-        if pair is not None:
-            found[DIFFERENCE] = _ours(pair.interval, "paired by encoder seed", study)
+    infonce, weince = chosen.get("infonce"), chosen.get("weince-tuned", chosen.get("weince"))
+    found = {
+        loss: _ours(c.test, c.setting, study)
+        for loss, c in (("infonce", infonce), ("weince", weince))
+        if c is not None
+    }
+    pair = compare(weince, infonce) if infonce and weince else None
+    if pair is not None:
+        found[DIFFERENCE] = _ours(pair.interval, "paired by encoder seed", study)
     return found
 
 
 def _floors(study: Study, metric: str) -> list[dict[str, Any]]:
     """Our floors of a cell, as far as they are there."""
-    return [
-        {
-            "loss": row["kind"],
-            "ours": row["value"],
-            "low": row["low"],
-            "high": row["high"],
-            "seeds": row["seeds"] or math.nan,
-            "setting": "",
-            "study": study.name,
-        }
-        for row in floor_table(study, [metric]).to_dict("records")
-    ]
+    floors = floor_table(study, [metric]).rename(columns={"kind": "loss", "value": "ours"})
+    floors = floors.assign(seeds=floors["seeds"].replace(0, math.nan), setting="", study=study.name)
+    return floors.drop(columns="floor").to_dict("records")  # type: ignore[return-value]
 
 
 def _ours(interval: Interval, setting: str, study: Study) -> dict[str, Any]:
