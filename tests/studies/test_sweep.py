@@ -5,6 +5,7 @@ import signal
 
 import pandas as pd
 import pytest
+from filelock import FileLock
 from sample_runs import TINY
 
 from weince_lib.experiments import PROFILES, SEEDS
@@ -14,9 +15,7 @@ from weince_lib.runs.vision import labels
 from weince_lib.studies import grid, sweep
 from weince_lib.studies.collect import (
     STUDY_COLUMNS,
-    collect,
     load_study,
-    records_of,
     table_path,
 )
 from weince_lib.studies.grid import Study
@@ -49,6 +48,19 @@ def save_run(run):
         labels=labels(run.config, "quick"),
         started=0.0,
     )
+
+
+@pytest.fixture
+def made(small, monkeypatch):
+    """The configs of runs that were made, with made-up numbers in place of a training."""
+    made = []
+
+    def make(config, **_):
+        made.append(config)
+        return save_run(next(run for run in small.runs() if run.config == config))
+
+    monkeypatch.setattr(sweep, "run_vision", make)
+    return made
 
 
 def test_a_run_leaves_record_mark_and_features_and_is_not_repeated(small, tmp_path):
@@ -150,13 +162,6 @@ def test_a_damaged_record_is_an_error(small):
         sweep.collect_study(small)
 
 
-def test_plain_runs_are_in_the_profiles_table_too(small):
-    for run in small.runs():
-        save_run(run)
-    assert len(records_of("quick")) == 4
-    collect(records_of("quick"), "quick")
-
-
 def test_module_is_one_line_on_bad_input(small, capsys):
     assert sweep.main(["run", "small", "0" * 16]) == 1
     assert sweep.main(["collect", "smal"]) == 1
@@ -173,16 +178,7 @@ def test_channels_last_where_the_layers_are_wide_enough(width, last):
     assert execution(config.model_copy(update={"width": width})).channels_last is last
 
 
-def test_a_worker_makes_what_is_missing_and_leaves_a_run_that_another_has(small, monkeypatch):
-    from filelock import FileLock
-
-    made = []
-
-    def make(config, **_):
-        made.append(config)
-        return save_run(next(run for run in small.runs() if run.config == config))
-
-    monkeypatch.setattr(sweep, "run_vision", make)
+def test_a_worker_makes_what_is_missing_and_leaves_a_run_that_another_has(small, made):
     first, taken, broken, last = small.runs()
     save_run(first)
     sweep.folder("small").mkdir(parents=True)
@@ -231,14 +227,7 @@ def test_a_worker_begins_no_run_after_its_hours(small):
     assert {s.stage for s in sweep.states(small)} == {"to do"}
 
 
-def test_a_worker_leaves_out_what_stands_in_the_table_of_another_machine(small, monkeypatch):
-    made = []
-
-    def make(config, **_):
-        made.append(config)
-        return save_run(next(run for run in small.runs() if run.config == config))
-
-    monkeypatch.setattr(sweep, "run_vision", make)
+def test_a_worker_leaves_out_what_stands_in_the_table_of_another_machine(small, made):
     first, *rest = small.runs()
     save_run(first)
     sweep.collect_study(small, partial=True)

@@ -25,16 +25,12 @@ SEEDS = (7, 21, 63, 84, 105)
 LEVEL = {"tau=0.02": 71.0, "tau=0.05": 70.0, "paper tau=0.05": 70.5}
 
 
-def setting(label):
-    return SimpleNamespace(label=label)
-
-
 STUDY = SimpleNamespace(
     methods={
-        "infonce": (setting("tau=0.05"),),
-        "infonce-tuned": (setting("tau=0.05"), setting("tau=0.02")),
-        "weince": (setting("paper tau=0.05"),),
-        "weince-low-tau": (setting("not run"),),
+        "infonce": (SimpleNamespace(label="tau=0.05"),),
+        "infonce-tuned": (SimpleNamespace(label="tau=0.05"), SimpleNamespace(label="tau=0.02")),
+        "weince": (SimpleNamespace(label="paper tau=0.05"),),
+        "weince-low-tau": (SimpleNamespace(label="not run"),),
     },
     compare=(("weince", "infonce"), ("weince", "infonce-tuned"), ("weince-low-tau", "infonce")),
     seeds=SEEDS,
