@@ -66,16 +66,9 @@ def rows(record: Record) -> list[dict[str, Any]]:
     """The tidy rows of one record."""
     described = {"experiment": record.experiment, "key": record.key}
     described |= {name: record.labels.get(name, "") for name in LABELS}
+    numbers = ("split", "replicate", "value", "low", "high")
     return [
-        described
-        | {
-            "metric": m.name,
-            "split": m.split,
-            "replicate": m.replicate,
-            "value": m.value,
-            "low": m.low,
-            "high": m.high,
-        }
+        described | {"metric": m.name} | {name: getattr(m, name) for name in numbers}
         for m in record.metrics
     ]
 
@@ -196,11 +189,10 @@ def write_table(frame: pd.DataFrame, target: Path, records: Iterable[Record]) ->
     """
     # Rows that were read back have seeds as decimals where checks without one stand among them.
     frame = frame.assign(seed=pd.to_numeric(frame["seed"]).astype("Int64"))
-    lines = {record.key: record_lines.record_line(record) for record in records}
     with files.replacing(target) as aside:
         frame.to_csv(aside, index=False, float_format=f"%.{DIGITS}g", lineterminator="\n")
         # Within the block: if the lines cannot be written, the table is not replaced either.
-        record_lines.write_lines(target, lines, set(frame["key"]))
+        record_lines.write_lines(target, records, frame["key"])
 
 
 def table_path(study: str) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -70,14 +70,15 @@ def _gaps(labels: Tensor, seed: int) -> tuple[int, int, int]:
 
 def _made_up(generator: np.random.Generator, settings: Sequence[str], probes: int) -> pd.DataFrame:
     """A study's table of accuracies without any meaning."""
-    levels = {
+    levels: dict[str, Sequence[Hashable]] = {
         "setting": settings,
         "metric": [METRIC],
         "split": ["validation", "test"],
         "seed": SEEDS,
         "replicate": range(probes),
     }
-    frame = pd.MultiIndex.from_product(levels.values(), names=levels).to_frame(index=False)
+    rows = pd.MultiIndex.from_product(list(levels.values()), names=list(levels))
+    frame = rows.to_frame(index=False)
     return frame.assign(value=generator.normal(80.0, 1.0, len(frame)))
 
 

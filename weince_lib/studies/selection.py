@@ -169,7 +169,7 @@ def method_table(study: Study, frame: pd.DataFrame, metrics: Iterable[str]) -> p
     rows: list[dict[str, Any]] = []
     for metric in metrics:
         for method, c in chosen_by_method(study, frame, metric).items():
-            own = {"metric": metric, "method": method, "setting": c.setting}
+            own: dict[str, Any] = {"metric": metric, "method": method, "setting": c.setting}
             own |= {"settings": c.settings, "validation": c.validation.mean}
             own |= {"value": c.test.mean, "low": c.test.low, "high": c.test.high}
             own |= {"seeds": c.test.n, "tied": len(c.tied), "left_out": len(c.left_out)}
