@@ -14,10 +14,9 @@ from weince_lib.publish import companion
 from weince_lib.publish.claim_rules import measure
 from weince_lib.publish.claims import full_list, load_claims
 from weince_lib.publish.site.claims_page import claims_page
-from weince_lib.studies.collect import load_results
+from weince_lib.studies.collect import load_results, table_path
 from weince_lib.studies.decide import RULE
 from weince_lib.studies.grid import STUDIES
-from weince_lib.studies.sweep import table_path
 
 PAPER = Path(__file__).parents[1] / "paper"
 CLAIMS = tomllib.loads((PAPER / "claims.toml").read_text(encoding="utf-8"))["claim"]

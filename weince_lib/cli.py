@@ -413,7 +413,7 @@ def plan(study: str | None, step_ms: float | None) -> None:
             )
         return
     seconds = None if step_ms is None else step_ms / 1000
-    for line in planning.plan(grid.study(study), step_seconds=seconds).lines():
+    for line in planning.plan(grid.study(study), step_seconds=seconds):
         click.echo(textwrap.fill(line, 96, subsequent_indent=" " * 8))
 
 

@@ -60,7 +60,7 @@ from weince_lib.experiments import paths, provenance, record_checks
 from weince_lib.studies.collect import load_reported, load_results
 from weince_lib.studies.grid import study
 from weince_lib.studies.plan import expected_hours, require_gpu
-from weince_lib.studies.sweep import load_study
+from weince_lib.studies.collect import load_study
 from weince_lib.runs.text import build_text_model, load_text, run_text, text_config
 from weince_lib.studies.text_tables import (
     METHOD_NAMES,

@@ -13,9 +13,10 @@ from weince_lib.experiments import ConfigError
 from weince_lib.publish.claim_rules import Ours, measure_study
 from weince_lib.publish.claims import decide
 from weince_lib.runs.config import parse
+from weince_lib.studies.collect import STUDY_COLUMNS as COLUMNS
+from weince_lib.studies.collect import table_path
 from weince_lib.studies.decide import decide as one_rule
 from weince_lib.studies.grid import study
-from weince_lib.studies.sweep import COLUMNS, table_path
 
 GAINS = {7: 0.4, 21: 0.9, 63: 0.5, 84: 0.6}
 LEVEL = {7: 80.0, 21: 83.0, 63: 85.0, 84: 82.0}

@@ -10,8 +10,9 @@ from sample_records import results_table
 
 from weince_lib import files
 from weince_lib.publish import companion
+from weince_lib.studies.collect import STUDY_COLUMNS as COLUMNS
+from weince_lib.studies.collect import table_path
 from weince_lib.studies.grid import study
-from weince_lib.studies.sweep import COLUMNS, table_path
 
 typst = pytest.importorskip("typst", reason="make paper needs typst")
 

@@ -11,11 +11,11 @@ import pytest
 from weince_lib import paths
 from weince_lib.publish import findings
 from weince_lib.studies import retrained
+from weince_lib.studies.collect import STUDY_COLUMNS as COLUMNS
 from weince_lib.studies.collect import load_table
 from weince_lib.studies.decide import word
 from weince_lib.studies.grid import STUDIES, study
 from weince_lib.studies.study_types import Setting
-from weince_lib.studies.sweep import COLUMNS
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Beside each table, a line a record: what its numbers were made with."""
 
-import dataclasses
 import json
 import shutil
 
@@ -45,13 +44,6 @@ def test_a_line_says_what_the_record_was_made_with():
     assert store.content_key(found["experiment"], found["config"]) == found["key"]
 
 
-def test_code_that_added_metrics_later_is_in_the_line():
-    later = [{"metrics": ["later"], "provenance": {"commit": "abc"}}]
-    record = save_record()
-    record = dataclasses.replace(record, details=record.details | {"added": later})
-    assert json.loads(record_line(record))["added"] == later
-
-
 def test_one_line_a_record_in_the_order_of_keys_whatever_the_order_of_records(tmp_path):
     records = [save_record(seed=seed) for seed in (84, 7, 63, 21)]
     records.append(record_checks("05_weince_loss", {"gap": 0.0}, profile="quick"))
@@ -70,13 +62,6 @@ def test_lines_of_records_elsewhere_are_kept_with_their_rows_and_dropped_with_th
     shutil.rmtree(elsewhere.folder)
     assert read_lines(collected(here, keep=True)) == before
     assert read_lines(collected(here)) == {here.key: before[here.key]}
-
-
-def test_a_line_goes_with_the_old_check_it_belongs_to():
-    old = record_checks("05_weince_loss", {"gap": 0.0}, profile="quick", settings={"n": 1})
-    collected(old)
-    new = record_checks("05_weince_loss", {"gap": 0.0}, profile="quick", settings={"n": 2})
-    assert set(read_lines(collected(new, keep=True))) == {new.key}
 
 
 def test_a_damaged_line_is_named_and_table_and_lines_stay():

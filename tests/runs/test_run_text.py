@@ -186,19 +186,19 @@ def test_a_text_study_runs_collects_and_plans(run, monkeypatch, tmp_path):
     sweep.run_one("small", one.key)
     assert "text/" in sweep.mark("small", one.key).read_text()
     _, missing = sweep.collect_study(study)
-    frame = sweep.load_study("small")
+    frame = collect.load_study("small")
     assert not missing
     assert {"sts_spearman", "sts_spearman_last", "wall_seconds"} <= set(frame["metric"])
     assert set(frame["split"]) == {"validation", "test", ""}
     run_text_evidence(one.config, profile="quick", stages=("start",), batches=6, batch_size=32)
     sweep.collect_study(study)
-    rows = sweep.load_study("small")
+    rows = collect.load_study("small")
     rows = rows[rows["experiment"] == "text-evidence"]
     assert set(rows["setting"]) == {one.setting}
     assert "gpd_shape_q99" in set(rows["metric"]) or "known_endpoint_shape_q99" in set(
         rows["metric"]
     )
-    lines = plan(study).lines()
+    lines = plan(study)
     assert any("2 epochs, 18 steps" in line for line in lines)
     assert any("1 done" in line for line in lines)
 

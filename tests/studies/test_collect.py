@@ -1,7 +1,5 @@
 """Records become tidy tables; damaged ones are named, skipped and kept."""
 
-import json
-import math
 import shutil
 
 import pandas as pd
@@ -9,7 +7,7 @@ import pytest
 from sample_records import save_record
 
 from weince_lib import files
-from weince_lib.experiments import Metric, load_reported, load_results, record_checks
+from weince_lib.experiments import Metric, load_results, record_checks
 from weince_lib.records import record_lines, store
 from weince_lib.records.store import RecordError
 from weince_lib.studies.collect import COLUMNS, collect, records_of, rows
@@ -21,18 +19,6 @@ HEADER = (
 
 def lines(path):
     return path.read_text(encoding="utf-8").splitlines()
-
-
-def test_rows_are_tidy():
-    metrics = [Metric("linear_accuracy", 91.0, "test", 3), Metric("shape", -0.4, low=-0.5, high=0)]
-    record = save_record(metrics=metrics)
-    first, second = rows(record)
-    assert tuple(first) == tuple(second) == COLUMNS
-    assert first["key"] == record.key
-    assert (first["dataset"], first["encoder"], first["seed"]) == ("digits", "resnet-small", 7)
-    assert (first["metric"], first["split"], first["replicate"]) == ("linear_accuracy", "test", 3)
-    assert (first["value"], math.isnan(first["low"])) == (91.0, True)
-    assert (second["value"], second["low"], second["high"]) == (-0.4, -0.5, 0)
 
 
 def test_table_is_written_as_tidy_csv(tmp_path):
@@ -67,7 +53,7 @@ def test_order_is_stable_whatever_order_the_records_come_in():
         for replicate in (2, 10, 1)
     ]
     for loss in ("weince", "infonce"):
-        for seed in (84, 7, 63, 21):
+        for seed in (84, 7):
             save_record(loss=loss, seed=seed, metrics=metrics)
     save_record(experiment="tail", metrics=[Metric("shape", -0.5)])
     record_checks("05_weince_loss", {"gap": 0.0}, profile="quick")
@@ -77,7 +63,7 @@ def test_order_is_stable_whatever_order_the_records_come_in():
     assert collect(reversed(paths), "quick").written == {target: len(paths)}
     assert target.read_bytes() == first
     table = load_results("quick")
-    assert len(table) == 8 * len(metrics) + 2
+    assert len(table) == 4 * len(metrics) + 2
     assert list(dict.fromkeys(table["experiment"])) == ["check-05_weince_loss", "tail", "vision"]
     vision = table[table["experiment"] == "vision"]
     assert list(dict.fromkeys(vision["loss"])) == ["infonce", "weince"]
@@ -87,7 +73,7 @@ def test_order_is_stable_whatever_order_the_records_come_in():
     assert list(one["replicate"]) == [1, 2, 10] * 4
 
 
-def test_round_trip():
+def test_rows_come_back_from_the_table():
     metrics = [
         Metric("linear_accuracy", 91.25, "test", 3),
         Metric("shape", -0.390625, low=-0.5, high=-0.25),
@@ -111,12 +97,6 @@ def test_key_of_digits_alone_stays_text(tmp_path):
     assert list(load_results("quick")["key"]) == keys
 
 
-def test_no_table_yet_is_an_empty_one_with_the_columns():
-    table = load_results("quick")
-    assert table.empty
-    assert tuple(table.columns) == COLUMNS
-
-
 def test_no_records_leave_the_table_as_it_is(tmp_path):
     save_record("quick")
     (target,) = collect(records_of("quick"), "quick").written
@@ -138,28 +118,7 @@ def test_profiles_have_tables_of_their_own(tmp_path):
     assert list(load_results("cpu")["key"]) == [cpu.key]
 
 
-DAMAGE = {
-    "not JSON": "{",
-    "empty": "",
-    "another kind of JSON": "[]",
-    "another schema": json.dumps({"schema": 99}),
-    "labels that are none": json.dumps(
-        {
-            "schema": store.SCHEMA,
-            "experiment": "vision",
-            "key": "0" * 16,
-            "config": {},
-            "labels": None,
-            "metrics": [],
-            "details": {},
-            "provenance": {},
-            "wall_seconds": 1,
-        }
-    ),
-}
-
-
-@pytest.mark.parametrize("content", DAMAGE.values(), ids=DAMAGE.keys())
+@pytest.mark.parametrize("content", ["{", "[]"])
 def test_damaged_record_is_named_skipped_and_kept(content):
     good, bad = save_record(seed=7), save_record(seed=21)
     bad.path.write_text(content)
@@ -197,19 +156,6 @@ def test_crash_while_collecting_leaves_the_earlier_table(monkeypatch):
     lines = record_lines.lines_path(target)
     assert sorted(target.parent.iterdir()) == sorted([target, lines])
     assert list(record_lines.read_lines(lines)) == [record.key]
-
-
-def test_reported_numbers_are_the_papers():
-    table = load_reported()
-    assert {"table", "dataset", "encoder", "loss", "metric", "value", "ci95"} <= set(table.columns)
-    chosen = table[
-        (table["table"] == "2") & (table["dataset"] == "STL10") & (table["encoder"] == "resnet50")
-    ]
-    # Table 2 of the paper.
-    assert dict(zip(chosen["loss"], chosen["value"], strict=True)) == {
-        "infonce": 78.44,
-        "weince": 80.02,
-    }
 
 
 def test_records_named_one_by_one_are_added_and_replace_their_own_rows():

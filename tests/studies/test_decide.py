@@ -11,7 +11,7 @@ import pytest
 import statsmodels.formula.api as smf
 from scipy import stats
 
-from weince_lib.studies import sweep
+from weince_lib.studies.collect import load_study
 from weince_lib.studies.decide import (
     FURTHER_CONTRASTS,
     NO_SPREAD,
@@ -198,7 +198,7 @@ def test_image_error_is_shown_beside_the_seeds_error():
 
 def committed(name, monkeypatch):
     monkeypatch.setenv("WEINCE_RESULTS", str(RESULTS.parent))
-    return study(name), sweep.load_study(name)
+    return study(name), load_study(name)
 
 
 def test_committed_fashion_study_gives_the_known_numbers(monkeypatch):

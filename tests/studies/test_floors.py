@@ -14,9 +14,10 @@ from weince_lib.experiments import PROFILES, ConfigError, vision_config
 from weince_lib.records import store
 from weince_lib.records.record_lines import lines_path, read_lines
 from weince_lib.studies import floors, tables
+from weince_lib.studies.collect import load_study, table_path
 from weince_lib.studies.grid import study
 from weince_lib.studies.selection import method_table, study_frame
-from weince_lib.studies.sweep import STOPPED, load_study, main, table_path
+from weince_lib.studies.sweep import STOPPED, main
 from weince_lib.training import TrainingInterrupted
 from weince_lib.vision import load
 

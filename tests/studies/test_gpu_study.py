@@ -20,9 +20,7 @@ def made(monkeypatch, tmp_path):
     made = []
     monkeypatch.setenv("WEINCE_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(cifar10_jpeg, "unpack", lambda archive, data: made.append(archive.name))
-    monkeypatch.setattr(
-        gpu_study, "plan", lambda chosen: SimpleNamespace(lines=lambda: ["planned"])
-    )
+    monkeypatch.setattr(gpu_study, "plan", lambda chosen: ["planned"])
 
     def run(name, key):
         made.append(study(name).run(key).config)

@@ -5,9 +5,9 @@ import itertools
 import pandas as pd
 import pytest
 
-from weince_lib import paths
 from weince_lib.experiments import SEEDS, ConfigError, is_own, vision_config
-from weince_lib.studies import grid, grid_cifar, sweep
+from weince_lib.studies import grid, grid_cifar
+from weince_lib.studies.collect import load_study
 from weince_lib.studies.grid import STUDIES, Setting, Study, study
 from weince_lib.studies.grid_cifar import CHOOSES, DECISION, LONG, SCREENING, chosen
 
@@ -22,50 +22,12 @@ def test_the_papers_study_has_its_numbers_of_runs():
     found = {(t.cap_sharpness, t.evidence_sharpness, t.evidence_margin) for t in tails}
     # Section 5: kappa_rho in {5, 10, 20}, kappa_AIC in {0.5, 1, 2}, m in {0, 2, 6}.
     assert found == {(r, a, m) for r in (5, 10, 20) for a in (0.5, 1, 2) for m in (0, 2, 6)}
+    # The default comes first: it wins ties.
+    assert grid.PAPER_GRID[0].label == "paper tau=0.5 kappa_rho=10 kappa_aic=1 m=2"
     for run in runs:
         c = run.config
         assert (c.dataset, c.encoder, c.batch_size, c.epochs) == ("cifar10", "resnet18", 256, 100)
         assert (c.temperature, c.learning_rate, c.weight_decay) == (0.5, 3e-4, 1e-6)
-
-
-def test_the_papers_default_comes_first_and_wins_ties():
-    assert grid.PAPER_GRID[0].label == grid.WEINCE.label
-    assert grid.WEINCE.label == "paper tau=0.5 kappa_rho=10 kappa_aic=1 m=2"
-    assert len({s.label for s in grid.PAPER_GRID}) == 27
-
-
-def test_every_pair_of_the_paper_has_a_study():
-    pairs = {(d, e) for d, encoders in grid.PAPER_ENCODERS.items() for e in encoders}
-    named = {name for name in STUDIES if name.startswith("paper-") and name != "paper-simcse"}
-    assert named == {f"paper-{d}-{e}" for d, e in pairs}
-    assert all(name == s.name for name, s in STUDIES.items())
-
-
-def test_the_study_for_two_cores_keeps_to_its_size():
-    chosen = study("cpu-fashion")
-    runs = chosen.runs()
-    assert len(runs) == len({run.key for run in runs}) == 48 <= 50
-    assert len(chosen.methods["weince-best"]) == 4  # of the paper preset
-    taus = {s.temperature for s in chosen.methods["infonce-tuned"]}
-    assert taus == {0.07, 0.1, 0.2, 0.3, 0.5, 1.0}
-    assert {run.seed for run in runs} == set(SEEDS)
-    assert chosen.cores == 1
-    assert chosen.gpus == 0
-    # The plain runs are the profile's own, so that claims find them in its table.
-    own = {run.setting for run in runs if is_own(run.config, "cpu")}
-    plain = ("infonce", "weince", "weince-release", "weince-calibrated")
-    assert own == {s.label for name in plain for s in chosen.methods[name]}
-
-
-def test_a_study_cut_short_has_whole_seeds():
-    runs = study("cpu-fashion").runs()
-    assert [run.seed for run in runs] == [seed for seed in SEEDS for _ in range(12)]
-
-
-def test_plain_settings_are_the_profiles_runs():
-    keys = {run.config for run in study("quick-digits").runs()}
-    own = {vision_config("quick", loss=x, seed=s) for x in ("infonce", "weince") for s in SEEDS}
-    assert keys == own
 
 
 def test_labels_do_not_depend_on_how_a_setting_is_written():
@@ -111,30 +73,48 @@ def test_bad_input(call, words):
     assert isinstance(error.value, ConfigError) or "papr" in words
 
 
+def test_plain_settings_are_the_profiles_runs():
+    """So that claims find them in the profile's table."""
+    for name, plain in (
+        ("quick-digits", ("infonce", "weince")),
+        ("cpu-fashion", ("infonce", "weince", "weince-release", "weince-calibrated")),
+    ):
+        chosen = study(name)
+        own = {run.setting for run in chosen.runs() if is_own(run.config, chosen.profile)}
+        assert own == {s.label for method in plain for s in chosen.methods[method]}
+
+
+@pytest.mark.parametrize(
+    "name", ["cpu-fashion", "cpu-gain-fashion", "cpu-gain-pairs", "cpu-cifar", "cpu-static"]
+)
+def test_committed_numbers_are_of_the_studys_runs(name, monkeypatch):
+    monkeypatch.delenv("WEINCE_RESULTS")
+    chosen, frame = study(name), load_study(name)
+    rows = frame[frame["experiment"] == chosen.experiment]
+    runs = {run.key: (run.setting, run.seed) for run in chosen.runs()}
+    found = {key: own for key, *own in rows[["key", "setting", "seed"]].itertuples(index=False)}
+    assert found.keys() == runs.keys()
+    assert all(tuple(own) == runs[key] for key, own in found.items())
+
+
 # Where a gain comes from ----------------------------------------------------------------------
 
 GAIN = study("cpu-gain-fashion")
 
 
-def test_the_studies_have_their_runs_and_share_those_of_cpu_fashion():
-    runs = GAIN.runs()
-    assert len(runs) == len({r.key for r in runs}) == 116
-    shared = {r.key for r in study("cpu-fashion").runs()} & {r.key for r in runs}
-    assert len(runs) - len(shared) == 68 and len({r.setting for r in runs}) == 29
-    pairs = study("cpu-gain-pairs")
-    assert len(pairs.runs()) == 40
-    assert {r.config.dataset for r in pairs.runs()} == {"digit-pairs"}
-    for name in ("gain-cifar100", "gain-stl10"):
-        chosen = STUDIES[name]
-        assert (chosen.profile, chosen.gpus, len(chosen.runs())) == ("paper", 1, 128)
-        assert {r.config.encoder for r in chosen.runs()} == {"resnet18"}
+def test_each_loss_has_what_the_comparison_needs():
+    assert {r.key for r in study("cpu-fashion").runs()} <= {r.key for r in GAIN.runs()}
+    for name in ("gain-cifar100", "gain-stl10", "cpu-cifar"):
         # Whichever temperature InfoNCE chooses, the blend is there at it.
-        at = [{s.temperature for s in chosen.methods[f"{m}-tuned"]} for m in ("infonce", "weince")]
+        methods = STUDIES[name].methods
+        at = [{s.temperature for s in methods[f"{m}-tuned"]} for m in ("infonce", "weince")]
         assert at[0] == at[1]
     # The sharper softmax only carries the line further; validation does not choose it.
     for name in ("cpu-gain-fashion", "cpu-gain-pairs", "gain-cifar100"):
         methods = STUDIES[name].methods
         assert methods["infonce-0.05"][0] not in methods["infonce-tuned"]
+    seeds = [set(s.seeds) for s in (SCREENING, DECISION, LONG)]
+    assert not any(a & b for a, b in itertools.combinations(seeds, 2))
 
 
 def test_no_two_settings_of_a_study_are_one_run():
@@ -193,24 +173,7 @@ def test_a_screening_with_a_missing_run_chooses_nothing():
         chosen(frame[(frame["setting"] != label) | (frame["seed"] != 21)])
 
 
-def test_both_losses_have_grids_of_equal_size_and_seeds_are_fresh():
-    taus = [
-        {s.temperature for s in SCREENING.methods[f"{loss}-tuned"]}
-        for loss in ("infonce", "weince")
-    ]
-    assert taus[0] == taus[1] == set(grid_cifar.TEMPERATURES)
-    seeds = [set(s.seeds) for s in (SCREENING, DECISION, LONG)]
-    assert not any(a & b for a, b in itertools.combinations(seeds, 2))
-    assert len(DECISION.seeds) >= 8
-    assert DECISION.methods["infonce-0.5"][0] == SCREENING.methods["infonce-0.5"][0]
-
-
 def test_what_was_chosen_is_what_the_committed_screening_chooses(monkeypatch):
     monkeypatch.delenv("WEINCE_RESULTS")
-    path = paths.root() / "paper" / "results" / "studies" / grid_cifar.CHOSEN_FILE
-    if not path.exists():
-        assert DECISION.methods["infonce-tuned"] == ()
-        return
-    found = chosen(sweep.load_study(SCREENING.name))
-    for loss, tau in found.items():
+    for loss, tau in chosen(load_study(SCREENING.name)).items():
         assert DECISION.methods[f"{loss}-tuned"][0].temperature == tau

@@ -9,9 +9,11 @@ from sample_runs import TINY
 from weince_lib.cli import main
 from weince_lib.experiments import PROFILES
 from weince_lib.publish import findings
-from weince_lib.studies import grid, registered, sweep
+from weince_lib.studies import grid, registered
+from weince_lib.studies.collect import load_study
 from weince_lib.studies.grid import STUDIES, Setting, Study
 from weince_lib.studies.selection import method_table, study_frame
+from weince_lib.studies.study_types import method_title
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def test_one_entry_is_enough(entry):
     assert "6 runs" in plan.stdout and entry.question in plan.stdout
     made = CliRunner().invoke(main, ["study", "work", "quick-blunt"])
     assert made.exit_code == 0, made.output
-    frame = sweep.load_study("quick-blunt")
+    frame = load_study("quick-blunt")
     assert set(frame["key"]) == {run.key for run in entry.runs()}
     assert "6 done" in CliRunner().invoke(main, ["plan", "quick-blunt", "--step-ms", "10"]).stdout
     table = method_table(entry, study_frame(entry), ["recall_at_1"])
@@ -67,4 +69,4 @@ def test_every_method_of_every_study_has_a_name_for_readers():
         assert len(set(names)) == len(names)
         assert not set(names) & set(chosen.methods)
     assert STUDIES["cpu-gain-fashion"].title("weibit-4") == "pure endpoint link, β = 4"
-    assert grid.method_title("weince-0.2") == "WEINCE, τ = 0.2"
+    assert method_title("weince-0.2") == "WEINCE, τ = 0.2"

@@ -2,11 +2,11 @@
 
 import math
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from weince_lib.studies import grid, grid_gain
+from weince_lib.studies import grid
+from weince_lib.studies.collect import STUDY_COLUMNS as COLUMNS
 from weince_lib.studies.grid import Setting, Study
 from weince_lib.studies.selection import (
     choose,
@@ -16,7 +16,6 @@ from weince_lib.studies.selection import (
     seed_table,
     study_frame,
 )
-from weince_lib.studies.sweep import COLUMNS
 
 SEEDS = (7, 21, 63, 84)
 A, B, C = (Setting("infonce", temperature=t) for t in (0.1, 0.2, 0.5))
@@ -92,16 +91,13 @@ def test_a_setting_that_lacks_a_seed_is_left_out_and_named():
     assert found.left_out == (B.label, C.label)
 
 
-def test_a_study_cut_short_chooses_on_the_seeds_there_are():
+def test_nothing_to_choose_from_and_a_study_cut_short():
+    assert choose(frame(), LABELS, "linear_accuracy") is None
     table = frame(*(rows(s, [50 + i], [60 + i], seeds=(7,)) for i, s in enumerate((A, B))))
+    assert choose(table, LABELS, "recall_at_1") is None
     found = choose(table, LABELS, "linear_accuracy")
     assert (found.setting, found.test.n) == (B.label, 1)
     assert math.isnan(found.test.low)
-
-
-def test_nothing_to_choose_from():
-    assert choose(frame(), LABELS, "linear_accuracy") is None
-    assert choose(frame(rows(A, [1] * 4, [1] * 4)), LABELS, "recall_at_1") is None
 
 
 def test_a_missing_replicate_or_split_is_an_error_and_no_shifted_mean():
@@ -158,62 +154,18 @@ def test_a_study_finds_its_runs_in_the_profiles_table(tmp_path):
     assert len(found) == 4
 
 
-# Values seed by seed ----------------------------------------------------------------------------
-
-METRIC = "linear_accuracy"
-GAIN = grid.study("cpu-gain-fashion")
-
-
-def frame_of(accuracy, entropy, seeds=SEEDS, spread=0.2):
-    """A study's table: mean accuracy and entropy of each method, with noise shared by a seed."""
-    draw = np.random.default_rng(0)
-    rows = []
-    for method in accuracy:
-        label = GAIN.methods[method][0].label
-        for number, seed in enumerate(seeds):
-            row = dict.fromkeys(COLUMNS, "") | {"setting": label, "seed": seed, "replicate": 0}
-            value = accuracy[method] + number + spread * draw.normal()
-            for split, shift in (("validation", 0.3), ("test", 0.0)):
-                rows.append(row | {"metric": METRIC, "split": split, "value": value + shift})
-            for name, number_of in (("negative_entropy", entropy[method]), ("mean_lambda", 0.1)):
-                rows.append(row | {"metric": name, "split": "train", "value": number_of})
-    return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-#: Made-up means of a few methods.
-ENTROPY = {f"infonce-{tau:g}": 2.0 + k for k, tau in enumerate((0.1, 0.2, 0.3, 0.5, 1.0))}
-ACCURACY = {name: 86.0 - entropy for name, entropy in ENTROPY.items()}
-ENTROPY |= {"weibit-2": 3.5, "weince-0.5": 4.5, "infonce+both": 1.5}
-ACCURACY |= {"weibit-2": 82.5, "weince-0.5": 83.5, "infonce+both": 84.0}
-
-
-def table_of(**more):
-    return seed_table(GAIN, frame_of(ACCURACY, ENTROPY, **more), METRIC)
-
-
-def test_a_row_a_method_and_seed():
-    table = table_of(spread=0.0).set_index(["method", "seed"])
-    assert len(table) == 4 * len(ACCURACY)
-    row = table.loc["weince-0.5", 21]
-    assert row["accuracy"] == pytest.approx(ACCURACY["weince-0.5"] + 1)  # the second seed
-    assert (row["negative_entropy"], row["mean_lambda"]) == (4.5, 0.1)
-    assert table.loc["infonce-0.2", 7]["setting"] == grid_gain.INFONCE_AT["infonce-0.2"].label
-
-
-def test_a_method_with_a_choice_has_rows_of_what_was_chosen():
-    frame = frame_of(ACCURACY, ENTROPY)
-    label = grid_gain.INFONCE_AT["infonce-0.1"].label
-    table = seed_table(GAIN, frame, METRIC, {"infonce-tuned": label}).set_index("method")
-    assert "weince-tuned" not in table.index
-    columns = ["setting", "seed", "accuracy"]
-    tuned, same = (table.loc[m, columns].to_numpy() for m in ("infonce-tuned", "infonce-0.1"))
-    assert (tuned == same).all()
-
-
-def test_partial_and_empty_tables_and_runs_without_sharpness():
-    assert set(table_of(seeds=(7,))["seed"]) == {7}
-    empty = pd.DataFrame(columns=list(COLUMNS))
-    assert seed_table(GAIN, empty, METRIC).empty
-    frame = frame_of(ACCURACY, ENTROPY)
-    bare = seed_table(GAIN, frame[frame["split"] != "train"], METRIC)
-    assert len(bare) and bare["negative_entropy"].isna().all()
+def test_a_row_a_method_and_seed_of_what_was_chosen():
+    sharpness = [
+        row | {"metric": name, "split": "train", "value": number}
+        for row in rows(C, [1] * 4, [1] * 4, replicates=(1,))[:4]
+        for name, number in (("negative_entropy", 4.5), ("mean_lambda", 0.1))
+    ]
+    table = frame(rows(C, [1] * 4, [50, 51, 52, 53]), rows(A, [3] * 4, [60] * 4), sharpness)
+    found = seed_table(STUDY, table, "linear_accuracy")
+    assert set(found["method"]) == {"plain"}  # "tuned" has several settings
+    assert found["accuracy"].tolist() == [50, 51, 52, 53]
+    assert (found[["negative_entropy", "mean_lambda"]] == [4.5, 0.1]).all(axis=None)
+    found = seed_table(STUDY, table, "linear_accuracy", {"tuned": A.label}).set_index("method")
+    assert set(found.loc["tuned", "setting"]) == {A.label}
+    assert found.loc["tuned", "negative_entropy"].isna().all()
+    assert seed_table(STUDY, frame(), "linear_accuracy").empty

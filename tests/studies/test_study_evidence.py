@@ -13,6 +13,7 @@ from weince_lib.runs.on_encoder import OnEncoder, unseen_images
 from weince_lib.runs.tail import TailConfig
 from weince_lib.runs.vision import training_images
 from weince_lib.studies import grid, study_evidence, sweep
+from weince_lib.studies.collect import load_study
 from weince_lib.studies.grid import Study
 from weince_lib.studies.study_evidence import evidence_configs
 
@@ -85,14 +86,14 @@ def test_the_bank_has_the_seed_of_the_encoder():
 
 def test_a_studys_evidence_is_measured_once_and_stands_in_its_table(small):
     sweep.run_one("small", small.runs()[0].key)
-    missing = sweep.measure_study("small")
+    missing = study_evidence.measure_study(small)
     assert [run.seed for run in missing] == [21]
     sweep.collect_study(small, partial=True)
-    table = sweep.load_study("small")
+    table = load_study("small")
     assert {"tail", "link", "allocation"} <= set(table["experiment"])
     assert set(table.loc[table["experiment"] == "link", "setting"]) == {grid.INFONCE.label}
     made = {p: p.stat().st_mtime_ns for p in store.record_files()}
-    sweep.measure_study("small")
+    study_evidence.measure_study(small)
     assert {p: p.stat().st_mtime_ns for p in store.record_files()} == made
 
 
@@ -108,4 +109,4 @@ def test_a_worker_measures_each_encoder_right_after_its_run(small, monkeypatch, 
     assert [record.config["seed"] for record in measured] == [7]
     assert "seed 21: no winners" in capsys.readouterr().err
     # A run whose encoder could not be measured is in the table all the same.
-    assert set(sweep.load_study("small")["key"]) == {run.key for run in small.runs()}
+    assert set(load_study("small")["key"]) == {run.key for run in small.runs()}

@@ -5,6 +5,7 @@ import signal
 
 import pandas as pd
 import pytest
+from filelock import FileLock
 from sample_runs import TINY
 
 from weince_lib.experiments import PROFILES, SEEDS
@@ -12,8 +13,13 @@ from weince_lib.records import record_lines, store
 from weince_lib.runs.config import vision_config
 from weince_lib.runs.vision import labels
 from weince_lib.studies import grid, sweep
-from weince_lib.studies.collect import collect, records_of
+from weince_lib.studies.collect import (
+    STUDY_COLUMNS,
+    load_study,
+    table_path,
+)
 from weince_lib.studies.grid import Study
+from weince_lib.studies.study_types import execution
 
 METRICS = [
     store.Metric(name, 90.0 + replicate, split, replicate)
@@ -42,6 +48,19 @@ def save_run(run):
         labels=labels(run.config, "quick"),
         started=0.0,
     )
+
+
+@pytest.fixture
+def made(small, monkeypatch):
+    """The configs of runs that were made, with made-up numbers in place of a training."""
+    made = []
+
+    def make(config, **_):
+        made.append(config)
+        return save_run(next(run for run in small.runs() if run.config == config))
+
+    monkeypatch.setattr(sweep, "run_vision", make)
+    return made
 
 
 def test_a_run_leaves_record_mark_and_features_and_is_not_repeated(small, tmp_path):
@@ -100,8 +119,8 @@ def test_collect_writes_every_run_with_its_setting_and_time(small, tmp_path):
     target, missing = sweep.collect_study(small)
     assert target == tmp_path / "results" / "studies" / "small.csv"
     assert missing == []
-    table = sweep.load_study("small")
-    assert tuple(table.columns) == sweep.COLUMNS
+    table = load_study("small")
+    assert tuple(table.columns) == STUDY_COLUMNS
     assert len(table) == 4 * (len(METRICS) + 1)
     assert set(table["setting"]) == {"tau=0.5", grid.WEINCE.label}
     assert set(table["key"]) == {record.key for record in records}
@@ -117,23 +136,23 @@ def test_collect_names_what_is_missing_unless_partial(small, tmp_path):
     save_run(first)
     with pytest.raises(FileNotFoundError, match=r"3 of 4 runs .* seed 7.*weince plan small"):
         sweep.collect_study(small)
-    assert not sweep.table_path("small").exists()
+    assert not table_path("small").exists()
     _, missing = sweep.collect_study(small, partial=True)
     assert missing == small.runs()[1:]
-    assert set(sweep.load_study("small")["key"]) == {first.key}
+    assert set(load_study("small")["key"]) == {first.key}
 
 
 def test_collect_keeps_runs_whose_records_are_elsewhere(small):
     records = [save_run(run) for run in small.runs()]
     sweep.collect_study(small)
-    before = sweep.load_study("small")
-    lines = record_lines.read_lines(record_lines.lines_path(sweep.table_path("small")))
+    before = load_study("small")
+    lines = record_lines.read_lines(record_lines.lines_path(table_path("small")))
     assert lines == {record.key: record_lines.record_line(record) for record in records}
     shutil.rmtree(records[0].folder)
     sweep.collect_study(small)
-    assert record_lines.read_lines(record_lines.lines_path(sweep.table_path("small"))) == lines
-    columns = list(sweep.COLUMNS)
-    pd.testing.assert_frame_equal(sweep.load_study("small")[columns], before[columns])
+    assert record_lines.read_lines(record_lines.lines_path(table_path("small"))) == lines
+    columns = list(STUDY_COLUMNS)
+    pd.testing.assert_frame_equal(load_study("small")[columns], before[columns])
 
 
 def test_a_damaged_record_is_an_error(small):
@@ -141,13 +160,6 @@ def test_a_damaged_record_is_an_error(small):
     records[2].path.write_text("{")
     with pytest.raises(store.RecordError, match=records[2].key):
         sweep.collect_study(small)
-
-
-def test_plain_runs_are_in_the_profiles_table_too(small):
-    for run in small.runs():
-        save_run(run)
-    assert len(records_of("quick")) == 4
-    collect(records_of("quick"), "quick")
 
 
 def test_module_is_one_line_on_bad_input(small, capsys):
@@ -163,29 +175,20 @@ def test_module_is_one_line_on_bad_input(small, capsys):
 @pytest.mark.parametrize(("width", "last"), [(16, True), (32, True), (8, None), (0, None)])
 def test_channels_last_where_the_layers_are_wide_enough(width, last):
     config = vision_config("cpu", loss="infonce")
-    assert sweep.execution(config.model_copy(update={"width": width})).channels_last is last
+    assert execution(config.model_copy(update={"width": width})).channels_last is last
 
 
-def test_a_worker_makes_what_is_missing_and_leaves_a_run_that_another_has(small, monkeypatch):
-    from filelock import FileLock
-
-    made = []
-
-    def make(config, **_):
-        made.append(config)
-        return save_run(next(run for run in small.runs() if run.config == config))
-
-    monkeypatch.setattr(sweep, "run_vision", make)
+def test_a_worker_makes_what_is_missing_and_leaves_a_run_that_another_has(small, made):
     first, taken, broken, last = small.runs()
     save_run(first)
     sweep.folder("small").mkdir(parents=True)
     with FileLock(sweep.folder("small") / f"{taken.key}.worker"):
         assert sweep.work(["small"]) == 0
     assert made == [broken.config, last.config]
-    table = sweep.load_study("small")
+    table = load_study("small")
     assert set(table["key"]) == {first.key, broken.key, last.key}
     assert sweep.work(["small"]) == 0
-    assert set(sweep.load_study("small")["key"]) == {run.key for run in small.runs()}
+    assert set(load_study("small")["key"]) == {run.key for run in small.runs()}
 
 
 def test_a_study_in_the_background_of_a_script_is_stopped_by_sigterm(
@@ -224,18 +227,11 @@ def test_a_worker_begins_no_run_after_its_hours(small):
     assert {s.stage for s in sweep.states(small)} == {"to do"}
 
 
-def test_a_worker_leaves_out_what_stands_in_the_table_of_another_machine(small, monkeypatch):
-    made = []
-
-    def make(config, **_):
-        made.append(config)
-        return save_run(next(run for run in small.runs() if run.config == config))
-
-    monkeypatch.setattr(sweep, "run_vision", make)
+def test_a_worker_leaves_out_what_stands_in_the_table_of_another_machine(small, made):
     first, *rest = small.runs()
     save_run(first)
     sweep.collect_study(small, partial=True)
     shutil.rmtree(store.run_folder("vision", first.key))
     assert sweep.work(["small"]) == 0
     assert made == [run.config for run in rest]
-    assert set(sweep.load_study("small")["key"]) == {run.key for run in small.runs()}
+    assert set(load_study("small")["key"]) == {run.key for run in small.runs()}

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from weince_lib.studies import grid, tables
-from weince_lib.studies.sweep import COLUMNS, table_path
+from weince_lib.studies.collect import STUDY_COLUMNS as COLUMNS
+from weince_lib.studies.collect import load_reported, table_path
 
 SEEDS = (7, 21, 63, 84)
 
@@ -91,7 +92,7 @@ def test_reported_values_are_found_under_the_papers_names(number, metric, infonc
 def test_every_reported_value_of_the_tables_is_in_one_of_them():
     found = pd.concat([tables.paper_table(number, []) for number in tables.TABLES])
     given = found[found["paper_source"] != "difference of the two"]["paper"].dropna()
-    reported = tables.collect.load_reported()
+    reported = load_reported()
     expected = reported[reported["table"].isin(list(tables.TABLES))]["value"]
     assert sorted(given) == sorted(expected)
     assert len(expected) > 30
@@ -101,12 +102,6 @@ def test_a_difference_the_paper_gives_itself_is_taken_from_it():
     table = tables.paper_table("3", [])
     row = cell(table, "tiny-imagenet", "resnet18", tables.DIFFERENCE, "recall_at_1")
     assert (row["paper"], row["paper_source"]) == (1.55, "paper")
-
-
-def test_table_3_leaves_r_at_50_to_table_7():
-    assert list(tables.TABLES["3"]) == [f"recall_at_{k}" for k in (1, 2, 5, 10, 20)]
-    assert len(tables.paper_table("2", [])) == 10 * 3
-    assert len(tables.paper_table("3", [])) == 10 * 3 * 5
 
 
 def test_cells_without_a_number_say_why(cifar100):
@@ -134,13 +129,8 @@ def test_wide_has_the_recalls_as_columns_in_the_order_of_k(cifar100):
     table = tables.paper_table("3")
     paper, ours = (tables.wide(table, whose) for whose in ("paper", "ours"))
     assert list(paper.columns) == list(ours.columns) == ["R@1", "R@2", "R@5", "R@10", "R@20"]
-    assert list(paper.loc[("CIFAR-100", "resnet18", "InfoNCE")]) == [
-        "36.98",
-        "47.42",
-        "61.72",
-        "72.18",
-        "81.45",
-    ]
+    reported = "36.98 47.42 61.72 72.18 81.45"
+    assert " ".join(paper.loc[("CIFAR-100", "resnet18", "InfoNCE")]) == reported
     assert list(paper.index)[:3] == [
         ("CIFAR-10", "resnet18", loss) for loss in ("InfoNCE", "WEINCE", "WEINCE − InfoNCE")
     ]
@@ -157,8 +147,3 @@ def test_csv_is_the_table_and_stable(cifar100, tmp_path):
     again = pd.read_csv(path)
     assert list(again.columns) == list(table.columns)
     np.testing.assert_allclose(again["ours"], table["ours"].astype(float), atol=5e-5)
-
-
-def test_unknown_table():
-    with pytest.raises(KeyError):
-        tables.paper_table("4")

@@ -9,6 +9,7 @@ from weince_lib.runs.config import ConfigError
 from weince_lib.runs.text import run_text
 from weince_lib.runs.text_config import text_config
 from weince_lib.studies import grid, sweep, text_evidence
+from weince_lib.studies.study_evidence import evidence_runs
 
 pytest.importorskip("tokenizers")
 SMALL = {"train_limit": 160, "epochs": 1, "batch_size": 32, "evaluate_every": 5}
@@ -53,7 +54,7 @@ def small_bank(monkeypatch):
 
 def test_evidence_of_finished_runs_once(study, monkeypatch, capsys):
     made = small_bank(monkeypatch)
-    runs = sweep.evidence_runs(study, (1,))
+    runs = evidence_runs(study, (1,))
     assert [run.config.loss for run in runs] == ["infonce", "weince"]
     run_text(runs[0].config, profile="quick", device="cpu")
     words = ["evidence", "small", "--seed", "1", "--device", "cpu"]
@@ -72,9 +73,9 @@ def test_evidence_of_finished_runs_once(study, monkeypatch, capsys):
 
 
 def test_which_runs_are_measured(study):
-    assert [(r.setting, r.seed) for r in sweep.evidence_runs(study)] == [
+    assert [(r.setting, r.seed) for r in evidence_runs(study)] == [
         (r.setting, r.seed) for r in study.runs() if "0.07" not in r.setting
     ]
     with pytest.raises(ConfigError, match="small has no seed 5; it has 1, 2"):
-        sweep.evidence_runs(study, (1, 5))
-    assert len(sweep.evidence_runs(grid.study("cpu-static"))) == 10
+        evidence_runs(study, (1, 5))
+    assert len(evidence_runs(grid.study("cpu-static"))) == 10

@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 from weince_lib.evaluation import fit_blocks
-from weince_lib.studies import sweep
+from weince_lib.studies.collect import STUDY_COLUMNS as COLUMNS
+from weince_lib.studies.collect import load_study, table_path
 from weince_lib.studies.decide import word
 from weince_lib.studies.text_tables import (
     distinct,
@@ -24,16 +25,12 @@ SEEDS = (7, 21, 63, 84, 105)
 LEVEL = {"tau=0.02": 71.0, "tau=0.05": 70.0, "paper tau=0.05": 70.5}
 
 
-def setting(label):
-    return SimpleNamespace(label=label)
-
-
 STUDY = SimpleNamespace(
     methods={
-        "infonce": (setting("tau=0.05"),),
-        "infonce-tuned": (setting("tau=0.05"), setting("tau=0.02")),
-        "weince": (setting("paper tau=0.05"),),
-        "weince-low-tau": (setting("not run"),),
+        "infonce": (SimpleNamespace(label="tau=0.05"),),
+        "infonce-tuned": (SimpleNamespace(label="tau=0.05"), SimpleNamespace(label="tau=0.02")),
+        "weince": (SimpleNamespace(label="paper tau=0.05"),),
+        "weince-low-tau": (SimpleNamespace(label="not run"),),
     },
     compare=(("weince", "infonce"), ("weince", "infonce-tuned"), ("weince-low-tau", "infonce")),
     seeds=SEEDS,
@@ -47,14 +44,14 @@ def made_up():
     for seed in SEEDS:
         own = draw.normal(0, 2)
         for label, level in LEVEL.items():
-            common = dict.fromkeys(sweep.COLUMNS, "") | {"experiment": "text", "replicate": 0}
+            common = dict.fromkeys(COLUMNS, "") | {"experiment": "text", "replicate": 0}
             common |= {"key": f"{label}/{seed}", "setting": label, "seed": seed, "loss": "x"}
             noise = draw.normal(0, 0.2)
             for metric, drop in (("sts_spearman", 0.0), ("sts_spearman_last", 0.7)):
                 for split, up in (("validation", 5.0), ("test", 0.0)):
                     value = level + own + noise + up - drop
                     rows.append(common | {"metric": metric, "split": split, "value": value})
-    return pd.DataFrame(rows, columns=list(sweep.COLUMNS))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 def by_hand(label, split="test", metric="sts_spearman"):
@@ -92,21 +89,21 @@ def test_differences_are_paired_and_their_p_value_one_sided():
 
 def test_the_table_goes_through_its_file(tmp_path, monkeypatch):
     monkeypatch.setenv("WEINCE_RESULTS", str(tmp_path))
-    empty = sweep.load_study("made-up")
+    empty = load_study("made-up")
     assert sts_table(STUDY, empty).empty and sts_differences(STUDY, empty).empty
     assert list(sts_table(STUDY, empty)) == list(sts_table(STUDY, made_up()))
-    path = sweep.table_path("made-up")
+    path = table_path("made-up")
     path.parent.mkdir()
     made_up().to_csv(path, index=False)
     pd.testing.assert_frame_equal(
-        sts_table(STUDY, sweep.load_study("made-up")), sts_table(STUDY, made_up())
+        sts_table(STUDY, load_study("made-up")), sts_table(STUDY, made_up())
     )
     with pytest.raises(KeyError, match="middle"):
         sts_methods(STUDY, empty, "middle")
 
 
 def test_evidence_has_a_row_a_record():
-    row = dict.fromkeys(sweep.COLUMNS, "") | {"experiment": "text-evidence", "encoder": "static"}
+    row = dict.fromkeys(COLUMNS, "") | {"experiment": "text-evidence", "encoder": "static"}
     rows = [
         row | {"key": f"{s}-{stage}", "loss": "infonce", "seed": s, "metric": m, "value": v}
         for s in (7.0, 21.0)

@@ -41,16 +41,16 @@ if TYPE_CHECKING:
         trained_model,
         training_images,
     )
-    from ..studies.cells import PAPER_ENCODERS, paper_cells, paper_config
     from ..studies.collect import load_reported, load_results
+    from ..studies.grid import PAPER_ENCODERS, paper_cells
 
 #: Module to the public names that it holds.
 _HOME = {
     "runs.allocation": "AllocationConfig allocation_choices allocation_config run_allocation",
-    "studies.cells": "PAPER_ENCODERS paper_cells paper_config",
     "runs.record_checks": "by_profile record_checks",
     "publish.claims": "VERDICTS Claim Decision decide_all load_claims",
     "studies.collect": "load_reported load_results",
+    "studies.grid": "PAPER_ENCODERS paper_cells",
     "runs.config": "AUTO PROFILES SEEDS ConfigError VisionConfig is_own vision_config",
     "runs.encoders": "EncoderError frozen_model frozen_models ready_encoder train_anew",
     "runs.link": "LinkConfig link_choices link_config run_link run_link_epochs",
@@ -92,7 +92,6 @@ __all__ = [
     "load_results",
     "models_along_training",
     "paper_cells",
-    "paper_config",
     "paths",
     "provenance",
     "ready_encoder",

@@ -25,12 +25,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import paths
-from ..errors import SHOWN, one_line
 from ..runs.config import ConfigError
 from ..studies import sweep
 from ..studies.grid import study
 from ..studies.plan import plan
-from ..training.stopping import sigterm_interrupts
 from ..vision.datasets import cifar10_jpeg
 
 STUDY = "gpu-cifar"
@@ -51,31 +49,23 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("archive", type=Path, help="cifar10-imagefolder.tar.gz")
     parser.add_argument("--seed", type=int, default=7, help="encoder seed: 7, 21, 63 or 84")
     given = parser.parse_args(words)
-    try:
-        with sigterm_interrupts():
-            _make(given.archive, given.seed)
-    except SHOWN as error:
-        sys.stderr.write(f"Error: {one_line(error)}\n")
-        return 1
-    except KeyboardInterrupt as stopped:
-        sys.stderr.write(f"{str(stopped) or 'stopped; run again to continue'}\n")
-        return sweep.STOPPED
-    return 0
+    return sweep.guarded(lambda: _make(given.archive, given.seed))
 
 
-def _make(archive: Path, seed: int) -> None:
+def _make(archive: Path, seed: int) -> int:
     chosen = study(STUDY)
     runs = [run for run in chosen.runs() if run.seed == seed]
     if not runs:
         known = ", ".join(map(str, chosen.seeds))
         raise ConfigError(f"study {STUDY} has no seed {seed}; it has {known}")
     cifar10_jpeg.unpack(archive, paths.data())
-    for line in plan(chosen).lines():
+    for line in plan(chosen):
         print(line, flush=True)
     for run in runs:
         record = sweep.run_one(STUDY, run.key)
         found = ", ".join(f"{m} {record.metric(m, 'test'):.2f} %" for m in SHOWN_METRICS)
         print(f"{run.setting}, seed {seed}: {found} {record.path}", flush=True)
+    return 0
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from ..evaluation import Interval, critical, paired_difference, seeds_to_tell, t_interval
 from ..runs.config import ConfigError
-from ..studies import decide, sweep
-from ..studies.collect import COLUMNS
+from ..studies import decide
+from ..studies.collect import COLUMNS, load_study
 from ..studies.decide import PRIMARY_CONTRASTS, Contrast, seed_table
 from ..studies.grid import STUDIES, Study
 from ..studies.selection import Chosen, choose, compare, study_frame
@@ -242,7 +242,7 @@ def measure_study(rule: Ours) -> Measured | None:
         ConfigError: for a method that the study does not have.
     """
     name, metric = rule.where["study"], rule.where["metric"]
-    frame = study_frame(STUDIES[name]) if name in STUDIES else sweep.load_study(name)
+    frame = study_frame(STUDIES[name]) if name in STUDIES else load_study(name)
     names = [rule.where[key] for key in ("method", "against") if key in rule.where]
     chosen: list[Chosen] = []
     for method in names:

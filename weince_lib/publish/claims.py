@@ -19,9 +19,8 @@ from pydantic import BaseModel, ConfigDict
 from .. import paths
 from ..evaluation import Interval
 from ..runs.config import PROFILES, ConfigError, parse
-from ..studies.cells import paper_cells
 from ..studies.collect import load_reported, load_results
-from ..studies.grid import STUDIES
+from ..studies.grid import STUDIES, paper_cells
 from .claim_rules import (
     Everywhere,
     Measured,

@@ -8,7 +8,7 @@ one JSON line a record, in the order of keys. Histories of training stay in the 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from .. import files, paths
@@ -68,33 +68,28 @@ def read_lines(path: Path) -> dict[str, str]:
     return found
 
 
-def write_lines(table: Path, lines: Mapping[str, str], keys: Collection[str]) -> Path:
+def write_lines(table: Path, records: Iterable[Record], keys: Iterable[str]) -> None:
     """Write the lines of a table's records, in the order of their keys, whole or not at all.
 
     Args:
         table: the table they lie beside.
-        lines: of the records that are on this machine, by key.
+        records: those that are on this machine.
         keys: all that the table has rows of. Lines that the file has of other records among them
             are kept as they are; those of records that are no longer in the table are dropped.
-
-    Returns:
-        The file.
 
     Raises:
         RecordError: as :func:`read_lines`, of the file as it was.
     """
     target = lines_path(table)
-    every = read_lines(target) | dict(lines)
+    every = read_lines(target) | {record.key: record_line(record) for record in records}
     kept = [every[key] for key in sorted(set(keys)) if key in every]
     files.write_text(target, "".join(f"{line}\n" for line in kept))
-    return target
 
 
 def find_lines(key: str) -> list[str]:
-    """The line of a key in the tables of ``paper/results/``.
+    """The lines of a key in the tables of ``paper/results/``.
 
-    Returns:
-        One line; more only if two tables hold a key's runs from two machines.
+    There is one, and more only if two tables hold a key's runs from two machines.
 
     Raises:
         RecordError: if no table has the key, or a file of lines is damaged.

@@ -37,16 +37,16 @@ def compare_data(record: Record, now: Mapping[str, str], name: str) -> None:
     """Refuse a record that was made from other data than a name stands for now.
 
     A name is part of a record's key, what it stands for is not: a link can be pointed elsewhere
-    and a file replaced. A record holds hashes of what it was made from.
+    and a file replaced.
 
     Args:
-        record: with its hashes in ``details["data"]``.
+        record: with hashes of what it was made from in ``details["data"]``.
         now: the same hashes of the data as they are now; those that the record does not hold are
             not compared.
         name: what the data are called by, for the message.
 
     Raises:
-        StaleRecordError: naming record, data and what to do.
+        StaleRecordError: if a hash differs.
     """
     then = record.details.get("data", {})
     for part, found in now.items():
@@ -133,7 +133,7 @@ def run_folder(experiment: str, key: str) -> Path:
 
 
 def record_path(experiment: str, config: Mapping[str, Any]) -> Path:
-    """Where the record of this config is, or will be."""
+    """Where the record of this config is or will be; beside it lie the run's other files."""
     return run_folder(experiment, content_key(experiment, config)) / "record.json"
 
 
@@ -164,14 +164,12 @@ def once(
             data are still the same.
     """
     look = found or (lambda: find(experiment, config))
-    done = look()
-    if done is not None:
+    if done := look():
         return done
-    folder = run_folder(experiment, content_key(experiment, config))
+    folder = record_path(experiment, config).parent
     folder.mkdir(parents=True, exist_ok=True)
     with files.locked(folder / ".lock"):
-        done = look()
-        if done is not None:
+        if done := look():
             return done
         started = time.time()
         metrics, details = measure()
@@ -205,12 +203,11 @@ def save(
     for metric in metrics:
         if not math.isfinite(metric.value):
             raise ValueError(f"{experiment}: metric {metric.name} is {metric.value}, not a number")
-    key = content_key(experiment, config)
-    path = run_folder(experiment, key) / "record.json"
+    path = record_path(experiment, config)
     content = {
         "schema": SCHEMA,
         "experiment": experiment,
-        "key": key,
+        "key": content_key(experiment, config),
         "config": dict(config),
         "labels": dict(labels),
         "metrics": [_metric_to_json(m) for m in metrics],

@@ -1,13 +1,15 @@
-"""From records to tidy tables: one row a metric, under ``paper/results/<profile>.csv``.
+"""From records to tidy tables with one row a metric.
 
-Tables, claims and the PDF read these files and ``paper/reported/`` and nothing else. What each
-record was made with is written beside its table, see :mod:`.record_lines`.
+A profile's table is ``paper/results/<profile>.csv``, a study's is
+``paper/results/studies/<study>.csv``. Tables, claims and the PDF read these files and
+``paper/reported/`` and nothing else. What each record was made with is written beside its table,
+see :mod:`.record_lines`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import pandas as pd
 
 from .. import files, paths
 from ..records import record_lines, store
-from ..records.store import Record, RecordError
+from ..records.store import Metric, Record, RecordError
 from ..runs.config import ConfigError, VisionConfig, is_own, parse, profile_stamp
 from ..runs.encoders import committed_records, is_current
 from ..runs.tail import TailConfig
@@ -37,9 +39,11 @@ COLUMNS = (
     "low",
     "high",
 )
+#: The columns of a study's table: also the label of the run's setting.
+STUDY_COLUMNS = ("setting", *COLUMNS)
 #: Those of them that a record's labels give.
 LABELS = ("dataset", "encoder", "loss", "temperature", "seed")
-#: Those that hold text, ``setting`` of a study's table among them.
+#: Those that hold text.
 TEXT = {"experiment", "key", "dataset", "encoder", "loss", "setting", "metric", "split"}
 #: Significant digits kept: more than any table shows, fewer than machines differ in.
 DIGITS = 7
@@ -62,18 +66,17 @@ def rows(record: Record) -> list[dict[str, Any]]:
     """The tidy rows of one record."""
     described = {"experiment": record.experiment, "key": record.key}
     described |= {name: record.labels.get(name, "") for name in LABELS}
+    numbers = ("split", "replicate", "value", "low", "high")
     return [
-        described
-        | {
-            "metric": m.name,
-            "split": m.split,
-            "replicate": m.replicate,
-            "value": m.value,
-            "low": m.low,
-            "high": m.high,
-        }
+        described | {"metric": m.name} | {name: getattr(m, name) for name in numbers}
         for m in record.metrics
     ]
+
+
+def study_rows(record: Record, setting: str) -> list[dict[str, Any]]:
+    """The rows of one run in a study's table, with its wall time as one more metric."""
+    metrics = [*record.metrics, Metric("wall_seconds", record.wall_seconds)]
+    return [row | {"setting": setting} for row in rows(replace(record, metrics=metrics))]
 
 
 def records_of(profile: str) -> list[Path]:
@@ -141,27 +144,22 @@ def collect(records: Iterable[Path], profile: str, *, keep: bool = False) -> Col
             stays as it is.
     """
     done = Collected()
-    table: list[dict[str, Any]] = []
-    lines: dict[str, str] = {}
-    count = 0
+    found: list[Record] = []
     for path in sorted(records):
         try:
-            record = store.read(path)
-            table += rows(record)
-            lines[record.key] = record_lines.record_line(record)
-            count += 1
+            found.append(store.read(path))
         except (RecordError, OSError) as error:
             done.skipped.append(str(error))
-    if not count and done.skipped:
+    if not found and done.skipped:
         raise RecordError(
             f"no readable records of profile {profile!r} (the table is unchanged): "
             + "; ".join(done.skipped)
         )
-    if not count:
+    if not found:
         raise FileNotFoundError(
             f"no records of profile {profile!r}; run its notebooks first (the table is unchanged)"
         )
-    frame = pd.DataFrame(table, columns=list(COLUMNS))
+    frame = pd.DataFrame([row for r in found for row in rows(r)], columns=list(COLUMNS))
     if keep:
         others = load_results(profile)
         anew = frame["experiment"][frame["experiment"].str.startswith("check-")]
@@ -173,18 +171,18 @@ def collect(records: Iterable[Path], profile: str, *, keep: bool = False) -> Col
         key=lambda column: pd.to_numeric(column) if column.name == "seed" else column,
     )
     target = paths.results() / f"{profile}.csv"
-    write_table(frame, target, lines)
-    done.written[target] = count
+    write_table(frame, target, found)
+    done.written[target] = len(found)
     return done
 
 
-def write_table(frame: pd.DataFrame, target: Path, lines: Mapping[str, str]) -> None:
+def write_table(frame: pd.DataFrame, target: Path, records: Iterable[Record]) -> None:
     """Write a table and, beside it, what its records were made with.
 
     Args:
         frame: the table, with the column ``key``.
         target: where it goes.
-        lines: of the records that are here, see :func:`.record_lines.write_lines`.
+        records: those that are here. Lines of other records that the table has rows of are kept.
 
     Raises:
         RecordError: if the file of lines, as it was, is damaged; the table stays as it is.
@@ -194,12 +192,22 @@ def write_table(frame: pd.DataFrame, target: Path, lines: Mapping[str, str]) -> 
     with files.replacing(target) as aside:
         frame.to_csv(aside, index=False, float_format=f"%.{DIGITS}g", lineterminator="\n")
         # Within the block: if the lines cannot be written, the table is not replaced either.
-        record_lines.write_lines(target, lines, set(frame["key"]))
+        record_lines.write_lines(target, records, frame["key"])
+
+
+def table_path(study: str) -> Path:
+    """``paper/results/studies/<study>.csv``."""
+    return paths.results() / "studies" / f"{study}.csv"
 
 
 def load_results(profile: str) -> pd.DataFrame:
     """Read ``paper/results/<profile>.csv``; empty, with the right columns, if there is none yet."""
     return load_table(paths.results() / f"{profile}.csv")
+
+
+def load_study(study: str) -> pd.DataFrame:
+    """Read a study's table; empty, with the right columns, if there is none yet."""
+    return load_table(table_path(study), STUDY_COLUMNS)
 
 
 def load_table(path: Path, columns: Sequence[str] = COLUMNS) -> pd.DataFrame:

@@ -31,8 +31,8 @@ The rule, in full:
 With six settings and eight seeds a true difference of 1.8 residual standard deviations is seen with
 a probability of 80 %.
 
-The two primary measures are two families: both are always shown, and neither is chosen for its
-result. The secondary measures stand beside them by the same rule and decide nothing.
+The two primary measures are two families: both are always shown. The secondary measures stand
+beside them by the same rule and decide nothing.
 
 *Beyond the blend.* The studies of :mod:`.grid_beyond` ask whether a loss with nothing to tune is as
 good as a tuned one. Model and variance are those above; :data:`BEYOND` has a margin of 0.5 points
@@ -72,13 +72,7 @@ from .selection import choose, seed_table
 
 @dataclass(frozen=True)
 class Contrast:
-    """A difference a - b between two methods of a study.
-
-    Attributes:
-        name: what is changed from b to a.
-        a: the method with it.
-        b: the method without.
-    """
+    """A difference a - b between two methods; ``name`` says what is changed from b to a."""
 
     name: str
     a: str
@@ -178,12 +172,7 @@ COLUMNS = (
 
 
 def word(low: float, high: float, margin: float) -> str:
-    """The word that follows from an interval, see the module's text.
-
-    Args:
-        low: lower bound of the simultaneous interval.
-        high: its upper bound.
-        margin: of equivalence, in the same unit.
+    """The word that follows from a simultaneous interval, see the module's text.
 
     Returns:
         ``better``, ``worse`` (either perhaps with ``, by less than <margin>``), ``equivalent
@@ -360,30 +349,23 @@ def decide_study(
         The rows of :func:`decide` for each measure, after two columns more: ``metric``, and
         ``role``, ``primary`` or ``secondary``.
     """
-    parts = []
+    parts = [pd.DataFrame(columns=["metric", "role", *COLUMNS])]
     chosen = tuned(study, frame, primary[0])
-    for role, metrics in (("primary", primary), ("secondary", secondary)):
-        for metric in metrics:
-            table = seed_table(study, frame, metric, chosen)
-            if table.empty:
-                continue
+    for metric in (*primary, *secondary):
+        table = seed_table(study, frame, metric, chosen)
+        if len(table):
             found = decide(table, contrasts, rule=rule, seeds=study.seeds, images=images)
-            found.insert(0, "role", role)
+            found.insert(0, "role", "primary" if metric in primary else "secondary")
             found.insert(0, "metric", metric)
             parts.append(found)
-    columns = ["metric", "role", *COLUMNS]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+    return pd.concat(parts[1:] or parts, ignore_index=True)
 
 
 def tuned(study: Study, frame: pd.DataFrame, metric: str = STANDARDISED) -> dict[str, str]:
     """The setting that validation chooses for each method that has several, by one metric."""
-    found = {}
-    for method, settings in study.methods.items():
-        labels = [s.label for s in settings]
-        chosen = choose(frame, labels, metric) if len(labels) > 1 else None
-        if chosen is not None:
-            found[method] = chosen.setting
-    return found
+    several = {m: settings for m, settings in study.methods.items() if len(settings) > 1}
+    chosen = {m: choose(frame, [s.label for s in own], metric) for m, own in several.items()}
+    return {method: c.setting for method, c in chosen.items() if c is not None}
 
 
 def as_text(row: Mapping[Any, Any]) -> str:
@@ -392,7 +374,7 @@ def as_text(row: Mapping[Any, Any]) -> str:
 
 
 def finding(row: Mapping[Any, Any]) -> str:
-    """The same without the contrast's name: ``+0.98 [+0.21, +1.75], better``.
+    """A row of :func:`decide` without the contrast's name: ``+0.98 [+0.21, +1.75], better``.
 
     An end that would be rounded to 0, and so show no side, has as many digits as it takes.
     """

@@ -20,17 +20,16 @@ table of all is ``paper/results/studies/floors.csv``. The command continues wher
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
-from torch import Tensor
 
 from ..evaluation import mean_within, t_interval
-from ..records import record_lines, store
+from ..records import store
 from ..records.store import Metric, Record
 from ..runs.config import ConfigError, VisionConfig
 from ..runs.fastest import step_form
@@ -45,8 +44,8 @@ from ..runs.vision import (
     load_images,
 )
 from ..vision import ImageSet, TrainingSettings, augmentation, to_unit_range, train_supervised
-from . import collect, sweep
-from .grid import Study
+from .collect import STUDY_COLUMNS, load_study, study_rows, table_path, write_table
+from .study_types import Study, execution
 
 EXPERIMENT = "floor"
 #: The table's name among those of studies.
@@ -67,12 +66,7 @@ _DEPENDS = {"pixels": _DATA, "pixels-centred": _DATA, "untrained": _SHAPE, "supe
 
 @dataclass(frozen=True)
 class Floor:
-    """One number to stand beside a study's encoders.
-
-    Attributes:
-        kind: of :data:`KINDS`.
-        run: a run of the study, whose loss does not matter.
-    """
+    """One of :data:`KINDS` beside a run of a study, whose loss does not matter."""
 
     kind: str
     run: VisionConfig
@@ -85,7 +79,7 @@ class Floor:
 
     @property
     def key(self) -> str:
-        """Of its record."""
+        """The key of its record."""
         return store.content_key(EXPERIMENT, self.config)
 
     @property
@@ -108,14 +102,12 @@ def floors_of(chosen: Study, kinds: Iterable[str] = tuple(KINDS)) -> list[Floor]
     Raises:
         ConfigError: for a study of sentences, or an unknown kind.
     """
-    kinds = list(kinds)
+    found: dict[str, Floor] = {}
     for kind in kinds:
         if kind not in KINDS:
             raise ConfigError(f"unknown kind {kind!r} of floor; known: {', '.join(KINDS)}")
-    runs = [chosen.example(seed) for seed in chosen.seeds]
-    found: dict[str, Floor] = {}
-    for kind in kinds:
-        for run in runs:
+        for seed in chosen.seeds:
+            run = chosen.example(seed)
             if not isinstance(run, VisionConfig):
                 raise ConfigError(f"study {chosen.name} is of sentences; floors are for images")
             floor = Floor(kind, run)
@@ -173,17 +165,13 @@ def pixel_metrics(
         centred: subtract each pixel's mean over the training images; then neighbours alone are
             measured, as a probe has an offset of its own.
     """
-    bank, queries = _pixels(labelled), _pixels(test)
+    bank, queries = (to_unit_range(part.images).flatten(1) for part in (labelled, test))
     if centred:
         mean = bank.mean(dim=0)
         bank, queries = bank - mean, queries - mean
     return evaluate_features(
         bank, labelled.labels, queries, test.labels, config, probes=not centred
     )
-
-
-def _pixels(images: ImageSet) -> Tensor:
-    return to_unit_range(images.images).flatten(1)
 
 
 def _measure(
@@ -218,58 +206,37 @@ def _measure(
             checkpoint=folder / CHECKPOINT,
             fingerprint=floor.config | {"data": labelled.content_hash()},
             device=device,
-            execution=form.apply(sweep.execution(run)),
+            execution=form.apply(execution(run)),
         )
     return evaluate(model.eval(), labelled, test, run), history
 
 
-def collect_floors(records: Sequence[Record]) -> Path:
-    """Put records into the table of floors, beside the rows that it has of others.
-
-    Returns:
-        The table.
-
-    Raises:
-        RecordError: if the table's file of lines is damaged; the table stays as it is.
-    """
-    found = [row for record in records for row in sweep.rows(record, KINDS[record.config["kind"]])]
-    before = sweep.load_study(TABLE)
-    before = before[~before["key"].isin([record.key for record in records])]
-    new = pd.DataFrame(found, columns=list(sweep.COLUMNS))
-    frame = pd.concat([part for part in (before, new) if len(part)] or [new])
+def collect_floor(record: Record) -> None:
+    """Put a record into the table of floors, beside the rows that it has of others."""
+    before = load_study(TABLE)
+    before = before[before["key"] != record.key]
+    new = pd.DataFrame(
+        study_rows(record, KINDS[record.config["kind"]]), columns=list(STUDY_COLUMNS)
+    )
+    frame = pd.concat([before, new]) if len(before) else new
     frame = frame.sort_values(
         ["dataset", "setting", "seed", "key", "metric", "split", "replicate"], kind="stable"
     )
-    target = sweep.table_path(TABLE)
-    collect.write_table(frame, target, {r.key: record_lines.record_line(r) for r in records})
-    return target
+    write_table(frame, table_path(TABLE), [record])
 
 
-def make_all(
-    chosen: Study, kinds: Iterable[str] = tuple(KINDS), device: str | None = None
-) -> list[Floor]:
-    """Compute a study's floors that neither store nor table have, and put them into the table.
-
-    Args:
-        chosen: the study.
-        kinds: of :data:`KINDS`.
-        device: see :func:`make`.
-
-    Returns:
-        All of the study's floors of these kinds.
-    """
-    floors = floors_of(chosen, kinds)
-    known = set(sweep.load_study(TABLE)["key"])
+def make_all(chosen: Study, kinds: Iterable[str] = tuple(KINDS), device: str | None = None) -> None:
+    """Compute a study's floors that neither store nor table have, and put them into the table."""
+    known = set(load_study(TABLE)["key"])
     sets: tuple[ImageSet, ImageSet] | None = None
-    for floor in floors:
+    for floor in floors_of(chosen, kinds):
         if floor.key in known:
             continue
         if sets is None and store.find(EXPERIMENT, floor.config) is None:
             sets = labelled_images(floor.run), load_images(floor.run, "test")
         record = make(floor, device=device, sets=sets)
-        collect_floors([record])
+        collect_floor(record)
         sys.stderr.write(f"{KINDS[floor.kind]}, seed {floor.labels['seed']}: {floor.key}\n")
-    return floors
 
 
 def floor_table(chosen: Study, metrics: Iterable[str], split: str = "test") -> pd.DataFrame:
@@ -286,7 +253,7 @@ def floor_table(chosen: Study, metrics: Iterable[str], split: str = "test") -> p
         pixels have neither interval nor seeds (0).
     """
     columns = ["metric", "kind", "floor", "value", "low", "high", "seeds"]
-    frame = sweep.load_study(TABLE)
+    frame = load_study(TABLE)
     if frame.empty or chosen.experiment != "vision":
         return pd.DataFrame(columns=columns)
     keys = {floor.key: floor.kind for floor in floors_of(chosen)}
@@ -301,8 +268,7 @@ def floor_table(chosen: Study, metrics: Iterable[str], split: str = "test") -> p
             by_seed = {int(str(s)): g["value"].tolist() for s, g in own.groupby("seed")}
             i = t_interval(list(mean_within(by_seed).values()))
             seeds = 0 if kind.startswith("pixels") else i.n
-            numbers = {"value": i.mean, "low": i.low, "high": i.high, "seeds": seeds}
-            rows.append({"metric": metric, "kind": kind, "floor": name} | numbers)
+            rows.append((metric, kind, name, i.mean, i.low, i.high, seeds))
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -311,11 +277,6 @@ def shown(chosen: Study) -> str:
     table = floor_table(chosen, ["standardised_linear_accuracy", "recall_at_1", "knn_accuracy"])
     found = ""
     for metric, own in table.groupby("metric", sort=False):
-        found += f"{metric}\n"
-        for row in own.itertuples():
-            found += f"  {row.floor:20} {row.value:6.2f}\n"
+        lines = [f"  {row.floor:20} {row.value:6.2f}\n" for row in own.itertuples()]
+        found += f"{metric}\n" + "".join(lines)
     return found
-
-
-if __name__ == "__main__":
-    sys.exit(sweep.main(["floors", *sys.argv[1:]]))

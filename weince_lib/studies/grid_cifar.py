@@ -28,8 +28,8 @@ import pandas as pd
 from .. import paths
 from ..runs.config import ConfigError
 from ..vision.datasets import cifar10_jpeg
-from .grid_gain import ANCHORS, EXTRAS, PARTS, TITLES
-from .study_types import Setting, Study, single
+from .grid_gain import ANCHORS, EXTRAS, PARTS, STEEPNESS, TITLES
+from .study_types import Setting, Study, at_temperatures, single
 
 #: Grid of both losses in the screening. Both ends lie beyond the best temperature of trial runs.
 TEMPERATURES = (0.05, 0.07, 0.1, 0.2, 0.5)
@@ -49,10 +49,8 @@ LONG_SEEDS = (201, 202, 203, 204)
 #: The measure whose validation value chooses each loss's temperature: the converged probe.
 CHOOSES = "standardised_linear_accuracy"
 
-INFONCE = {f"infonce-{tau:g}": Setting("infonce", temperature=tau) for tau in TEMPERATURES}
-WEINCE = {f"weince-{tau:g}": Setting("weince", temperature=tau) for tau in TEMPERATURES}
-#: The paper's steepnesses of the proximity gate, at its temperature.
-STEEPNESS = {f"weince-kappa{rho:g}": Setting("weince", kappa_rho=rho) for rho in (5.0, 20.0)}
+INFONCE = at_temperatures("infonce", TEMPERATURES)
+WEINCE = at_temperatures("weince", TEMPERATURES)
 BESIDE = {
     "weince-calibrated": PARTS["weince-calibrated"],
     "released": EXTRAS["released"],
@@ -98,7 +96,7 @@ def chosen(frame: pd.DataFrame) -> dict[str, float]:
     the lower temperature wins.
 
     Args:
-        frame: rows of the screening, see :func:`.sweep.load_study`.
+        frame: rows of the screening, see :func:`.collect.load_study`.
 
     Returns:
         ``{"infonce": tau, "weince": tau}``.
@@ -122,7 +120,7 @@ def chosen(frame: pd.DataFrame) -> dict[str, float]:
     return found
 
 
-#: File that holds what :func:`chosen` found; ``sweep choose`` writes it.
+#: File that holds what :func:`chosen` found; ``weince study choose`` writes it.
 CHOSEN_FILE = "cpu-cifar.chosen.toml"
 
 

@@ -11,13 +11,10 @@ import dataclasses
 
 from ..losses import RELEASED, AblationSettings, TailSettings, preset
 from ..losses.evidence import TailIndex
-from .study_types import Setting, Study, single
+from .study_types import Setting, Study, at_temperatures, single
 
 #: Temperatures InfoNCE is given a choice of where the baseline is to be a strong one.
 TEMPERATURES = (0.07, 0.1, 0.2, 0.3, 0.5, 1.0)
-_AT = {f"{tau:g}" for tau in TEMPERATURES}
-#: InfoNCE at every temperature.
-ANY_TEMPERATURE = tuple(Setting("infonce", temperature=tau) for tau in TEMPERATURES)
 
 #: The release's weights of its two further losses.
 _BOTH = AblationSettings(link="softmax", softmax_weight=0.5, weibit_weight=0.5)
@@ -33,16 +30,14 @@ def _likelihood(tail_index: TailIndex) -> TailSettings:
 
 
 #: Settings by name, each one method. First the anchors of the comparison, then one group a factor.
-INFONCE_AT: dict[str, Setting] = {
-    f"infonce-{tau:g}": Setting("infonce", temperature=tau) for tau in TEMPERATURES
-}
+INFONCE_AT = at_temperatures("infonce", TEMPERATURES)
 #: A softmax sharper than any that validation is given: it only carries the comparison at equal
 #: sharpness further, since other losses push on fewer negatives than the tuned InfoNCE does.
-SHARPER: dict[str, Setting] = {"infonce-0.05": Setting("infonce", temperature=0.05)}
+SHARPER = at_temperatures("infonce", [0.05])
 #: The paper's blend at InfoNCE's temperatures; 0.1 and 0.2 are its likely best ones.
-BLEND_AT: dict[str, Setting] = {
-    f"weince-{tau:g}": Setting("weince", temperature=tau) for tau in (0.1, 0.2, 0.5)
-}
+BLEND_AT = at_temperatures("weince", (0.1, 0.2, 0.5))
+#: The paper's other steepnesses of the proximity gate, at its temperature.
+STEEPNESS = {f"weince-kappa{rho:g}": Setting("weince", kappa_rho=rho) for rho in (5.0, 20.0)}
 #: The two losses over the 50 hardest negatives, without a blend and with one.
 EXTRAS: dict[str, Setting] = {
     "released": _ablation(RELEASED),
@@ -112,7 +107,8 @@ def _gain(
     temperatures = tuple(methods[n][0] for n in INFONCE_AT if n in methods)
     compare = [(n, "infonce-0.5") for n in methods if n != "infonce-0.5"]
     compare += [(n, "infonce-tuned") for n in methods if n not in INFONCE_AT | SHARPER]
-    blends = tuple(s[0] for n, s in methods.items() if n.removeprefix("weince-") in _AT)
+    at_any = at_temperatures("weince", TEMPERATURES)
+    blends = tuple(methods[n][0] for n in methods if n in at_any)
     compare.append(("weince-tuned", "infonce-tuned"))
     chosen = {"infonce-tuned": temperatures, "weince-tuned": blends}
     if STEEPNESS.keys() <= methods.keys():  # the paper's protocol: InfoNCE has no such choice
@@ -169,10 +165,6 @@ def _cpu_gain_fashion() -> Study:
     )
 
 
-#: The rest of cpu-fashion's settings, so that its rows are in the figure too.
-STEEPNESS = {f"weince-kappa{rho:g}": Setting("weince", kappa_rho=rho) for rho in (5.0, 20.0)}
-
-
 def _cpu_gain_pairs() -> Study:
     """The key rows with a hundred classes of digit pairs: 10 settings, four seeds, 40 runs.
 
@@ -204,7 +196,7 @@ def _gain_paper(dataset: str) -> Study:
 
     The blend is there at every temperature of InfoNCE's, whichever turns out its best.
     """
-    every_blend = {f"weince-{tau:g}": Setting("weince", temperature=tau) for tau in TEMPERATURES}
+    every_blend = at_temperatures("weince", TEMPERATURES)
     return _gain(
         f"gain-{dataset}",
         f"{QUESTION} On {dataset} with ResNet-18, by the paper's protocol.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .grid_gain import TITLES as IMAGE_TITLES
 from .study_types import Setting, TextStudy
 
 #: Seeds of the sentence studies; the paper says neither which nor how many it has.
@@ -15,25 +16,14 @@ TEXT_TEMPERATURES = (TEXT_TAU, 0.02, 0.03, 0.07, 0.1)
 #: The second temperature at which WEINCE and InfoNCE are compared. The correction sharpens the top
 #: of the scores as a lower temperature does, so that it may want a higher one.
 TEXT_OTHER_TAU = 0.07
-TITLES = {
-    "infonce-tuned": "InfoNCE, τ on validation",
+TITLES = IMAGE_TITLES | {
     "infonce-other": "InfoNCE, another τ",
-    "weince-tuned": "WEINCE, settings on validation",
     "weince-other": "WEINCE, another τ",
-    "weince-release": "WEINCE, β = 1",
-    "weince-calibrated": "WEINCE, likelihood gate, Hill's β",
 }
 
 
 def _text_study(name: str, question: str, profile: str, *, gpus: int) -> TextStudy:
-    """WEINCE of each preset at tau = 0.05, InfoNCE at several, and WEINCE at one of these.
-
-    Args:
-        name: of the study.
-        question: what it answers.
-        profile: of its runs.
-        gpus: of a run.
-    """
+    """WEINCE of each preset at tau = 0.05, InfoNCE at several, and WEINCE at one of these."""
     presets = {
         "weince": Setting("weince", TEXT_TAU),
         "weince-release": Setting("weince", TEXT_TAU, preset="release"),

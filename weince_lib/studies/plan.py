@@ -10,12 +10,12 @@ import math
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 import torch
 from torch import nn
@@ -30,13 +30,13 @@ from ..text.corpora import WIKI_ON_HUB
 from ..vision import extract_features
 from ..vision.datasets import DATA_SETS, ImageSet, Shape, cifar10_jpeg
 from .grid import Study
-from .sweep import State, execution, states
+from .study_types import execution
+from .sweep import states
 
 if TYPE_CHECKING:  # its packages are needed by text alone
     from ..text.simcse import SimCSE
 
-Kind = Literal["core", "gpu"]
-Seconds = float
+_Size = TypeVar("_Size")
 #: Sizes of data sets, known beforehand.
 SHAPES = {name: known.shape for name, known in DATA_SETS.items()}
 SHAPES[cifar10_jpeg.NAME] = SHAPES["cifar10"]
@@ -49,7 +49,7 @@ STSB_SENTENCES = 2 * (1_500 + 1_379)
 #: Bytes of a record with its history; measured ones are smaller.
 RECORD_BYTES = 60_000
 #: A measurement doubles its batch up to the study's, or until a step takes so many seconds.
-STEP_LONG_ENOUGH: Seconds = 2.0
+STEP_LONG_ENOUGH = 2.0
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ class Measured:
         device: its name; empty if the time of a step was given.
     """
 
-    step_seconds: Seconds
-    evaluation_seconds: Seconds
+    step_seconds: float
+    evaluation_seconds: float
     pairs: int
-    kind: Kind
+    kind: Literal["core", "gpu"]
     device: str
 
     def hours(self, steps: int) -> float:
@@ -75,76 +75,10 @@ class Measured:
         return (steps * self.step_seconds + self.evaluation_seconds) / 3600
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The cost of a study.
+def plan(chosen: Study, *, step_seconds: float | None = None) -> list[str]:
+    """What is left of a study and what it costs, in words; nothing is trained for good.
 
-    Attributes:
-        study: the study.
-        states: every run with what has become of it.
-        steps: training steps of a run.
-        measured: what they were timed with.
-        run_bytes: disk a run takes: checkpoint, weights along training, features, record.
-        free_bytes: free on the disk that ``runs/`` lies on.
-    """
-
-    study: Study
-    states: list[State]
-    steps: int
-    measured: Measured
-    run_bytes: int
-    free_bytes: int
-
-    @property
-    def counts(self) -> Counter[str]:
-        """Number of runs by stage."""
-        return Counter(state.stage for state in self.states)
-
-    @property
-    def remaining(self) -> int:
-        """Runs that are not done; one that has begun is counted whole."""
-        return len(self.states) - self.counts["done"]
-
-    @property
-    def run_hours(self) -> float:
-        """Device- or core-hours of one run."""
-        return self.measured.hours(self.steps)
-
-    def lines(self) -> list[str]:
-        """The plan in words, with the reason of each failure."""
-        m, counts, first = self.measured, self.counts, self.states[0].run.config
-        settings = len(self.study.all_settings())
-        scaled = "" if m.pairs == first.batch_size else f", scaled from a batch of {m.pairs}"
-        source = f"on {m.device} (measured{scaled})" if m.device else "(given)"
-        done = ", ".join(f"{counts[s]} {s}" for s in ("done", "begun", "failed", "to do"))
-        left = self.remaining * self.run_bytes
-        short = "; NOT ENOUGH" if left > self.free_bytes else ""
-        found = [
-            f"study   {self.study.name}: {self.study.question}",
-            *([f"rule    {self.study.rule}"] if self.study.rule else []),
-            *(
-                f"sunk    {self.study.title(method)}: {sentence}"
-                for method, sentence in self.study.predictions.items()
-            ),
-            f"runs    {len(self.states)} ({settings} settings x {len(self.study.seeds)} encoder "
-            f"seeds): {done}",
-            f"step    {1000 * m.step_seconds:,.1f} ms for {first.batch_size} pairs {source}",
-            f"a run   {first.epochs} epochs, {self.steps:,} steps: {self.run_hours:.2f} "
-            f"{m.kind}-hours, {m.evaluation_seconds / 3600:.2f} of them evaluation",
-            f"to do   {self.remaining} runs: {self.remaining * self.run_hours:,.1f} {m.kind}-hours",
-            f"disk    {left / 1e9:,.2f} GB to do ({self.run_bytes / 1e6:,.1f} MB a run), "
-            f"{self.free_bytes / 1e9:,.1f} GB free{short}",
-        ]
-        if self.study.gpus and m.kind == "core":
-            found.append(
-                "note    made for GPUs and none is here: run this where they are, or give the "
-                "time of a step there with --step-ms"
-            )
-        return found + [f"failed  {s.run.key} {s.reason}" for s in self.states if s.reason]
-
-
-def plan(chosen: Study, *, step_seconds: Seconds | None = None) -> Plan:
-    """Work out what is left of a study and what it costs; nothing is trained for good.
+    A run that has begun is counted whole among those to do. The reason of each failure follows.
 
     Args:
         chosen: the study.
@@ -164,15 +98,43 @@ def plan(chosen: Study, *, step_seconds: Seconds | None = None) -> Plan:
     # WEINCE's step is the longer one.
     config = next((s.run.config for s in found if s.run.config.loss == "weince"), None)
     config = config or found[0].run.config
+    pairs = config.batch_size
     if step_seconds is None:
-        measured = measure(config, cores=chosen.cores)
+        m = measure(config, cores=chosen.cores)
+        scaled = "" if m.pairs == pairs else f", scaled from a batch of {m.pairs}"
+        source = f"on {m.device} (measured{scaled})"
     else:
-        kind: Kind = "gpu" if chosen.gpus else "core"
-        measured = Measured(step_seconds, 0.0, config.batch_size, kind, "")
+        m = Measured(step_seconds, 0.0, pairs, "gpu" if chosen.gpus else "core", "")
+        source = "(given)"
+    steps, each = steps_of(config), run_bytes(config)
+    hours = m.hours(steps)
     home = paths.runs()
     home.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(home).free
-    return Plan(chosen, found, steps_of(config), measured, run_bytes(config), free)
+
+    counts = Counter(state.stage for state in found)
+    done = ", ".join(f"{counts[s]} {s}" for s in ("done", "begun", "failed", "to do"))
+    remaining = len(found) - counts["done"]
+    short = "; NOT ENOUGH" if remaining * each > free else ""
+    lines = [
+        f"study   {chosen.name}: {chosen.question}",
+        *([f"rule    {chosen.rule}"] if chosen.rule else []),
+        *(f"sunk    {chosen.title(m)}: {words}" for m, words in chosen.predictions.items()),
+        f"runs    {len(found)} ({len(chosen.all_settings())} settings x {len(chosen.seeds)} "
+        f"encoder seeds): {done}",
+        f"step    {1000 * m.step_seconds:,.1f} ms for {pairs} pairs {source}",
+        f"a run   {config.epochs} epochs, {steps:,} steps: {hours:.2f} "
+        f"{m.kind}-hours, {m.evaluation_seconds / 3600:.2f} of them evaluation",
+        f"to do   {remaining} runs: {remaining * hours:,.1f} {m.kind}-hours",
+        f"disk    {remaining * each / 1e9:,.2f} GB to do ({each / 1e6:,.1f} MB a run), "
+        f"{free / 1e9:,.1f} GB free{short}",
+    ]
+    if chosen.gpus and m.kind == "core":
+        lines.append(
+            "note    made for GPUs and none is here: run this where they are, or give the "
+            "time of a step there with --step-ms"
+        )
+    return lines + [f"failed  {s.run.key} {s.reason}" for s in found if s.reason]
 
 
 def expected_hours(config: VisionConfig | TextConfig, measured: Measured | None = None) -> float:
@@ -206,18 +168,13 @@ def require_gpu(profile: str) -> None:
 
 
 def shape_of(config: VisionConfig) -> Shape:
-    """The size of a run's data, its ``train_limit`` applied.
-
-    Raises:
-        ConfigError: for a folder of images, whose size only reading it would tell.
-    """
-    _check_known(config.dataset, SHAPES)
-    full = SHAPES[config.dataset]
+    """The size of a run's data, its ``train_limit`` applied; refused as by :func:`steps_of`."""
+    full = _known(config.dataset, SHAPES)
     if not config.train_limit:
         return full
     limited = min(full.pretraining, config.train_limit)
     labelled = limited if full.labelled == full.pretraining else full.labelled
-    return Shape(limited, labelled, full.test, full.channels, full.side, full.classes)
+    return replace(full, pretraining=limited, labelled=labelled)
 
 
 def steps_of(config: VisionConfig | TextConfig) -> int:
@@ -227,17 +184,17 @@ def steps_of(config: VisionConfig | TextConfig) -> int:
         ConfigError: for a data set or corpus whose size only reading it would tell.
     """
     if isinstance(config, TextConfig):
-        _check_known(config.corpus, SENTENCES)
-        whole = SENTENCES[config.corpus]
+        whole = _known(config.corpus, SENTENCES)
         items = min(whole, config.train_limit or whole)
     else:
         items = shape_of(config).pretraining
     return config.epochs * (items // config.batch_size)
 
 
-def _check_known(name: str, known: Iterable[str]) -> None:
+def _known(name: str, known: Mapping[str, _Size]) -> _Size:
     if name not in known:
         raise ConfigError(f"no size known of {name!r}; known: {', '.join(known)}")
+    return known[name]
 
 
 def run_bytes(config: VisionConfig | TextConfig) -> int:
@@ -297,22 +254,17 @@ def measure(config: VisionConfig | TextConfig, *, cores: int = 1) -> Measured:
     )
 
 
-def _seconds_of(work: Callable[[], object], device: torch.device) -> Seconds:
+def _seconds_of(work: Callable[[], object], device: torch.device) -> float:
     """Processor seconds on a CPU, wall seconds on a GPU."""
     return timed(work, device, time.perf_counter if device.type == "cuda" else time.process_time)
 
 
 def _time_step(
     make: Callable[[int], Callable[[], object]], batch_size: int, device: torch.device
-) -> tuple[int, Seconds]:
-    """The batch timed and the seconds of one of its steps.
+) -> tuple[int, float]:
+    """The batch timed, and the seconds of one step that ``make`` gives for so many pairs.
 
-    The least of three after a first, which allocates memory and is not counted.
-
-    Args:
-        make: gives a step of so many pairs.
-        batch_size: of the run.
-        device: where the steps are taken.
+    The least of three counts, after a first one that allocates memory.
     """
     pairs = min(16, batch_size)
     while True:
@@ -324,7 +276,7 @@ def _time_step(
         pairs = min(2 * pairs, batch_size)
 
 
-def _time_images(config: VisionConfig, device: torch.device) -> tuple[int, Seconds, Seconds]:
+def _time_images(config: VisionConfig, device: torch.device) -> tuple[int, float, float]:
     """Pairs timed, seconds of their step, and seconds of an evaluation."""
     shape = shape_of(config)
     with TemporaryDirectory() as folder:
@@ -340,7 +292,7 @@ def _time_images(config: VisionConfig, device: torch.device) -> tuple[int, Secon
     return pairs, seconds, _time_evaluation(config, shape, device)
 
 
-def _time_evaluation(config: VisionConfig, shape: Shape, device: torch.device) -> Seconds:
+def _time_evaluation(config: VisionConfig, shape: Shape, device: torch.device) -> float:
     """Seconds of features, probes and neighbours, each timed in part and scaled."""
     some = random_images(shape, 64)
     model = build_model(config, some).to(device)
@@ -378,7 +330,7 @@ def random_images(shape: Shape, count: int) -> ImageSet:
     return ImageSet("random", images, torch.arange(count) % shape.classes, names)
 
 
-def _time_text(config: TextConfig, device: torch.device) -> tuple[int, Seconds, Seconds]:
+def _time_text(config: TextConfig, device: torch.device) -> tuple[int, float, float]:
     """Pairs timed, seconds of their step, and seconds of all evaluations of a run."""
     from ..text.steps import ChunkPlan, SimCSEStep
     from ..training.steps import GuardedOptimizer

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -26,6 +25,7 @@ from .selection import choose
 STATED = {"epochs": 100, "batch_size": 256, "weight_decay": 1e-6, "temperature": 0.5}
 #: The paper's encoder seeds.
 STATED_SEEDS = (7, 21, 63, 84)
+METRIC = "linear_accuracy"
 
 
 def protocol_checks(labels: Tensor, seeds: Sequence[int] = (1, 2, 3, 4, 5)) -> dict[str, float]:
@@ -44,11 +44,13 @@ def protocol_checks(labels: Tensor, seeds: Sequence[int] = (1, 2, 3, 4, 5)) -> d
         ``settings_off_the_text`` and ``settings_apart``: settings of profile ``paper`` that differ
         from Appendix F.2, and those in which the two losses' runs differ besides the loss.
     """
-    split = [_split_gaps(labels, seed) for seed in seeds]
+    misplaced, shared, lost = (
+        max(gaps) for gaps in zip(*(_gaps(labels, s) for s in seeds), strict=True)
+    )
     return {
-        "split_rows_misplaced": float(max(gap[0] for gap in split)),
-        "held_out_rows_in_bank": float(max(gap[1] for gap in split)),
-        "rows_lost": float(max(gap[2] for gap in split)),
+        "split_rows_misplaced": float(misplaced),
+        "held_out_rows_in_bank": float(shared),
+        "rows_lost": float(lost),
         "choices_changed_by_test": float(choices_changed_by_test()),
         "probe_interval_gap": probe_interval_gap(),
         "settings_off_the_text": float(len(settings_off_the_text())),
@@ -56,12 +58,11 @@ def protocol_checks(labels: Tensor, seeds: Sequence[int] = (1, 2, 3, 4, 5)) -> d
     }
 
 
-def _split_gaps(labels: Tensor, seed: int) -> tuple[int, int, int]:
+def _gaps(labels: Tensor, seed: int) -> tuple[int, int, int]:
     """Misplaced, shared and lost rows of one split."""
     split = stratified_split(labels, seed=seed)
-    held = labels[split.validation].bincount(minlength=int(labels.max()) + 1).tolist()
-    sizes = labels.bincount().tolist()
-    misplaced = max(abs(h - n // 5) for h, n in zip(held, sizes, strict=True))
+    held = labels[split.validation].bincount(minlength=int(labels.max()) + 1)
+    misplaced = int((held - labels.bincount() // 5).abs().max())
     shared = int(torch.isin(split.train, split.validation).sum())
     both = torch.cat([split.train, split.validation])
     return misplaced, shared, len(labels) - both.unique().numel()
@@ -69,28 +70,30 @@ def _split_gaps(labels: Tensor, seed: int) -> tuple[int, int, int]:
 
 def _made_up(generator: np.random.Generator, settings: Sequence[str], probes: int) -> pd.DataFrame:
     """A study's table of accuracies without any meaning."""
-    rows: list[dict[str, Any]] = [
-        {"setting": s, "metric": "linear_accuracy", "split": part, "seed": seed, "replicate": k}
-        for s in settings
-        for part in ("validation", "test")
-        for seed in SEEDS
-        for k in range(probes)
-    ]
-    return pd.DataFrame(rows).assign(value=generator.normal(80.0, 1.0, len(rows)))
+    levels: dict[str, Sequence[Hashable]] = {
+        "setting": settings,
+        "metric": [METRIC],
+        "split": ["validation", "test"],
+        "seed": SEEDS,
+        "replicate": range(probes),
+    }
+    rows = pd.MultiIndex.from_product(list(levels.values()), names=list(levels))
+    frame = rows.to_frame(index=False)
+    return frame.assign(value=generator.normal(80.0, 1.0, len(frame)))
 
 
 def choices_changed_by_test(tables: int = 20, seed: int = 0) -> int:
     """Tables whose chosen setting changes when all test results are drawn anew."""
     generator = np.random.default_rng(seed)
     settings = [s.label for s in PAPER_GRID[:5]]
-    changed = 0
     frame = _made_up(generator, settings, probes=1)
     test = frame["split"] == "test"
+    changed = 0
     for _ in range(tables):
         frame["value"] = generator.normal(80.0, 1.0, len(frame))
-        first = choose(frame, settings, "linear_accuracy")
+        first = choose(frame, settings, METRIC)
         frame.loc[test, "value"] = generator.normal(80.0, 1.0, int(test.sum()))
-        second = choose(frame, settings, "linear_accuracy")
+        second = choose(frame, settings, METRIC)
         assert first is not None and second is not None
         changed += first.setting != second.setting
     return changed
@@ -99,14 +102,14 @@ def choices_changed_by_test(tables: int = 20, seed: int = 0) -> int:
 def probe_interval_gap(seed: int = 0) -> float:
     """Largest difference of the end points from mean ± t(0.975, 3) s / 2 of the encoders' means."""
     frame = _made_up(np.random.default_rng(seed), ["one"], probes=5)
-    chosen = choose(frame, ["one"], "linear_accuracy")
+    chosen = choose(frame, ["one"], METRIC)
     assert chosen is not None
     test = frame[frame["split"] == "test"]
     means = [statistics.fmean(test.loc[test["seed"] == s, "value"]) for s in SEEDS]
     half = float(stats.t.ppf(0.975, 3)) * statistics.stdev(means) / math.sqrt(4)
     middle = statistics.fmean(means)
-    ends = zip((chosen.test.low, chosen.test.high), (middle - half, middle + half), strict=True)
-    return max(abs(ours - known) for ours, known in ends)
+    low, high = middle - half, middle + half
+    return max(abs(chosen.test.low - low), abs(chosen.test.high - high))
 
 
 def settings_off_the_text() -> list[str]:

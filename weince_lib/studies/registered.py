@@ -2,7 +2,7 @@
 
 ``paper/registered.toml`` holds, for each such study, the hash of its definition and the day it was
 fixed. A study that differs from what was fixed is refused: its runs would no longer answer the
-question that was asked. What is added later goes into ``Study.added`` and is labelled in tables.
+question that was asked. What is added later goes into ``Study.added``.
 """
 
 from __future__ import annotations

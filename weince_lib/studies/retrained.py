@@ -17,13 +17,12 @@ from statistics import stdev
 import pandas as pd
 
 from .. import paths
-from ..records import record_lines
 from ..records.store import Record
 from ..runs.allocation import AllocationConfig, run_allocation
 from ..runs.config import SEEDS, ConfigError, vision_config
 from ..runs.encoders import LOSSES, ready_encoder, train_anew
 from ..runs.link import LinkConfig, run_link
-from ..runs.tail import TailConfig, run_tail, score_bank
+from ..runs.tail import TailConfig, run_tail
 from .collect import COLUMNS, load_table, rows, write_table
 
 #: What is shown of an encoder: experiment, loss, metric, split, and its name for readers.
@@ -75,7 +74,7 @@ class Beside:
 
 
 def table_path() -> Path:
-    """``retrained.csv`` beside the tables that this process writes."""
+    """``retrained.csv`` beside the profiles' tables."""
     return paths.results() / "retrained.csv"
 
 
@@ -84,12 +83,6 @@ def write(seed: int) -> Path:
 
     What is finished already is not repeated.
 
-    Args:
-        seed: the encoder seed.
-
-    Returns:
-        The table, with the columns of every table, see :mod:`.collect`.
-
     Raises:
         ConfigError: for a seed without committed numbers to stand beside, before any training.
     """
@@ -97,12 +90,10 @@ def write(seed: int) -> Path:
         known = ", ".join(map(str, SEEDS))
         raise ConfigError(f"no encoder of seed {seed} is committed; choose one of {known}")
     with _apart():
-        records = list(_measure(seed))
+        records = _measure(seed)
     table = pd.DataFrame([row for r in records for row in rows(r)], columns=list(COLUMNS))
-    lines = {r.key: record_lines.record_line(r) for r in records}
-    target = table_path()
-    write_table(table, target, lines)
-    return target
+    write_table(table, table_path(), records)
+    return table_path()
 
 
 def beside_committed() -> list[Beside]:
@@ -138,27 +129,27 @@ def _by_seed(
     return {s: float(own.loc[own["seed"] == s, "value"].mean()) for s in own["seed"].unique()}
 
 
-def _measure(seed: int) -> Iterator[Record]:
-    for loss in LOSSES:
-        run = vision_config("quick", loss=loss, seed=seed)
-        yield ready_encoder(run, profile="quick")
-        if loss == "infonce":
-            tail = TailConfig.of(run)
-            yield run_tail(tail, score_bank(tail), profile="quick")
-            yield run_link(LinkConfig.of(run, "quick"), profile="quick")
-            yield run_allocation(AllocationConfig.of(run, "quick"), profile="quick")
+def _measure(seed: int) -> list[Record]:
+    """The records of both encoders, and the tail, link and gradients of InfoNCE's."""
+    runs = {loss: vision_config("quick", loss=loss, seed=seed) for loss in LOSSES}
+    trained = [ready_encoder(run, profile="quick") for run in runs.values()]
+    infonce = runs["infonce"]
+    return [
+        *trained,
+        run_tail(TailConfig.of(infonce), profile="quick"),
+        run_link(LinkConfig.of(infonce, "quick"), profile="quick"),
+        run_allocation(AllocationConfig.of(infonce, "quick"), profile="quick"),
+    ]
 
 
 @contextmanager
 def _apart() -> Iterator[None]:
     """Train anew within the block, and read committed encoders again after it."""
-    before = {name: os.environ.get(name) for name in paths.RETRAINED_VARIABLES}
+    before = {name: os.environ[name] for name in paths.RETRAINED_VARIABLES if name in os.environ}
     train_anew()
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in paths.RETRAINED_VARIABLES:
+            os.environ.pop(name, None)
+        os.environ.update(before)

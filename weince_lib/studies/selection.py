@@ -22,7 +22,7 @@ from ..evaluation import (
     select_on_validation,
     t_interval,
 )
-from . import collect, sweep
+from .collect import STUDY_COLUMNS, load_results, load_study
 from .floors import floor_table
 from .grid import Study
 
@@ -103,25 +103,24 @@ def choose(frame: pd.DataFrame, settings: Sequence[str], metric: str) -> Chosen 
 
 def study_frame(study: Study) -> pd.DataFrame:
     """A study's rows: its own table, and what its profile's table has of its runs."""
-    frame = sweep.load_study(study.name)
-    others = collect.load_results(study.profile)
+    frame = load_study(study.name)
+    others = load_results(study.profile)
     others = others[(others["experiment"] == study.experiment) & ~others["key"].isin(frame["key"])]
     if others.empty:
         return frame
     labels = {run.key: run.setting for run in study.runs()}
     others = others.assign(setting=others["key"].map(labels))
     parts = [part for part in (frame, others[others["setting"].notna()]) if len(part)]
-    return pd.concat(parts)[list(sweep.COLUMNS)] if parts else frame
+    return pd.concat(parts)[list(STUDY_COLUMNS)] if parts else frame
 
 
 def chosen_by_method(study: Study, frame: pd.DataFrame, metric: str) -> dict[str, Chosen]:
     """The choice of every method of a study that has rows."""
-    found = {}
-    for name, settings in study.methods.items():
-        chosen = choose(frame, [s.label for s in settings], metric)
-        if chosen is not None:
-            found[name] = chosen
-    return found
+    chosen = {
+        name: choose(frame, [s.label for s in settings], metric)
+        for name, settings in study.methods.items()
+    }
+    return {name: c for name, c in chosen.items() if c is not None}
 
 
 def compare(a: Chosen, b: Chosen) -> PairedDifference | None:
@@ -134,27 +133,21 @@ def compare(a: Chosen, b: Chosen) -> PairedDifference | None:
 def seed_table(
     study: Study, frame: pd.DataFrame, metric: str, chosen: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """One row a method and encoder seed.
+    """Test values of methods with one setting: one row a method and encoder seed.
 
     Args:
         study: gives the methods.
         frame: its rows, see :func:`study_frame`.
         metric: whose test value is ``accuracy``, in percent.
-        chosen: setting of methods that have several to choose from; without one such a method is
-            left out.
+        chosen: setting of methods that have several; a method that lacks one is left out.
 
     Returns:
         :data:`SEED_COLUMNS`; ``negative_entropy`` and ``mean_lambda`` are NaN for runs that lack
         them. Empty for a frame without such rows.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[Any, ...]] = []
     wanted = [(metric, "test"), ("negative_entropy", "train"), ("mean_lambda", "train")]
-    keys = ["setting", "seed", "metric", "split"]
-    means = frame.groupby(keys, as_index=False)["value"].mean()
-    value: dict[tuple[Any, ...], float] = {
-        tuple(index): float(v)
-        for *index, v in means[[*keys, "value"]].itertuples(index=False, name=None)
-    }
+    value = frame.groupby(["setting", "seed", "metric", "split"])["value"].mean().to_dict()
     for method, settings in study.methods.items():
         label = settings[0].label if len(settings) == 1 else (chosen or {}).get(method)
         if label is None:
@@ -162,7 +155,7 @@ def seed_table(
         for seed in study.seeds:
             own = [value.get((label, seed, *which), math.nan) for which in wanted]
             if not math.isnan(own[0]):
-                rows.append(dict(zip(SEED_COLUMNS, (method, label, seed, *own), strict=True)))
+                rows.append((method, label, seed, *own))
     return pd.DataFrame(rows, columns=list(SEED_COLUMNS))
 
 
@@ -173,9 +166,7 @@ def method_table(study: Study, frame: pd.DataFrame, metrics: Iterable[str]) -> p
     high`` (test), ``seeds, tied, left_out``. Floors (see :mod:`.floors`) have no setting and no
     choice of one; pixels have no seeds either.
     """
-    metrics = list(metrics)
-    below = {split: floor_table(study, metrics, split) for split in ("validation", "test")}
-    rows = []
+    rows: list[dict[str, Any]] = []
     for metric in metrics:
         for method, c in chosen_by_method(study, frame, metric).items():
             own: dict[str, Any] = {"metric": metric, "method": method, "setting": c.setting}
@@ -183,19 +174,19 @@ def method_table(study: Study, frame: pd.DataFrame, metrics: Iterable[str]) -> p
             own |= {"value": c.test.mean, "low": c.test.low, "high": c.test.high}
             own |= {"seeds": c.test.n, "tied": len(c.tied), "left_out": len(c.left_out)}
             rows.append(own)
-        parts = {split: table[table["metric"] == metric] for split, table in below.items()}
-        on_validation = parts["validation"].set_index("kind")["value"].to_dict()
-        for floor in parts["test"].to_dict("records"):
+        test, validation = (
+            floor_table(study, [metric], split).set_index("kind")
+            for split in ("test", "validation")
+        )
+        for kind, floor in test.to_dict("index").items():
             own = {"metric": metric, "method": floor["floor"], "setting": "", "settings": 1}
-            own |= {"validation": on_validation.get(floor["kind"], math.nan)}
+            own |= {"validation": validation["value"].get(kind, math.nan)}
             own |= {name: floor[name] for name in ("value", "low", "high", "seeds")}
             rows.append(own | {"tied": 0, "left_out": 0})
     return pd.DataFrame(rows)
 
 
 def _by_seed(rows: pd.DataFrame, split: str) -> dict[int, float]:
-    own = rows[rows["split"] == split].sort_values("seed")
-    replicates: dict[int, list[float]] = {}
-    for seed, value in zip(own["seed"], own["value"], strict=True):
-        replicates.setdefault(int(seed), []).append(float(value))
+    own = rows[rows["split"] == split].astype({"seed": int})
+    replicates = {int(str(s)): g["value"].tolist() for s, g in own.groupby("seed")}
     return mean_within(replicates) if replicates else {}

@@ -1,23 +1,23 @@
 """A study's runs one by one, what has become of them, and their table.
 
-    python -m weince_lib.studies.sweep run STUDY KEY
-    python -m weince_lib.studies.sweep collect STUDY [--partial]
-    python -m weince_lib.studies.sweep evidence STUDY [--seed N ...] [--device DEVICE]
-    python -m weince_lib.studies.sweep work STUDY [STUDY ...] [--hours H] [--evidence]
-    python -m weince_lib.studies.sweep register STUDY
-    python -m weince_lib.studies.sweep choose cpu-cifar|cpu-beyond|cpu-beyond-fashion
-    python -m weince_lib.studies.sweep gate cpu-beyond|cpu-beyond-fashion
-    python -m weince_lib.studies.sweep floors STUDY [--kind KIND ...] [--device DEVICE]
+    weince study work STUDY [STUDY ...] [--hours H] [--evidence]
+    weince study run STUDY KEY
+    weince study collect STUDY [--partial]
+    weince study evidence STUDY [--seed N ...] [--device DEVICE]
+    weince study floors STUDY [--kind KIND ...] [--device DEVICE]
+    weince study register STUDY
+    weince study choose cpu-cifar|cpu-beyond|cpu-beyond-fashion
+    weince study gate cpu-beyond|cpu-beyond-fashion
 
-``weince study`` is the same command. The pipeline (``sweep.smk``) calls the first for every run
-and the second when all are there. A run that exists is found, not repeated; one that was cut off
-continues from its checkpoint. The third measures the tails of a study's finished encoders (of
-sentence encoders along their training); ``collect`` then adds what it found to the table. ``work``
-makes the runs of studies one after the other and keeps their tables up to date; several workers
-share the runs. ``register`` fixes a study's definition before its first run. ``choose`` writes
-what a screening's or a gate's validation chooses; ``gate`` prints a gate's table and verdicts, see
-:mod:`.grid_beyond`. ``floors`` puts raw pixels, untrained and
-supervised encoders beside a study's, see :mod:`.floors`.
+``python -m weince_lib.studies.sweep`` is the same command. ``work`` makes the runs of studies one
+after the other and keeps their tables up to date; several workers share the runs. The pipeline
+(``sweep.smk``) calls ``run`` for every run and ``collect`` when all are there. A run that exists is
+found, not repeated; one that was cut off continues from its checkpoint. ``evidence`` measures the
+tails of a study's finished encoders (of sentence encoders along their training); ``collect`` then
+adds what it found to the table. ``floors`` puts raw pixels, untrained and supervised encoders
+beside a study's, see :mod:`.floors`. ``register`` fixes a study's definition before its first run.
+``choose`` writes what a screening's or a gate's validation chooses; ``gate`` prints a gate's table
+and verdicts, see :mod:`.grid_beyond`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -37,20 +36,18 @@ from filelock import FileLock, Timeout
 
 from .. import files, paths
 from ..errors import SHOWN, one_line
-from ..records import record_lines, store
+from ..records import store
 from ..records.store import Record
 from ..runs.config import ConfigError, VisionConfig
-from ..runs.fastest import layouts
 from ..runs.text_config import TextConfig
 from ..runs.vision import run_vision
 from ..training.stopping import sigterm_interrupts
-from ..vision import Execution
 from ..vision.datasets import cifar10_jpeg
-from . import collect, grid_beyond, grid_cifar, registered, study_evidence
+from . import collect, floors, grid_beyond, grid_cifar, registered, study_evidence
+from .collect import STUDY_COLUMNS, load_study, table_path
 from .grid import Run, Study, study
+from .study_types import execution
 
-#: Columns of a study's table: those of every results table, with the run's setting.
-COLUMNS = ("setting", *collect.COLUMNS)
 #: Exit status after a stop from outside: try again (``EX_TEMPFAIL``).
 STOPPED = 75
 
@@ -71,17 +68,6 @@ class State:
     reason: str = ""
 
 
-def execution(config: VisionConfig) -> Execution:
-    """How a study carries out a run.
-
-    A run whose precision is ``"fastest"`` chooses its memory format by itself, see
-    :mod:`.fastest`. The small ResNet is trained with ``channels_last`` on a CPU too where that is
-    safe: it made a step 1.7 times as fast at width 16.
-    """
-    small = config.precision != "fastest" and config.width > 0
-    return Execution(channels_last=True if small and True in layouts(config) else None)
-
-
 def folder(name: str) -> Path:
     """Where a study's marks lie, ``runs/studies/<name>``; its records are with all others."""
     return paths.runs() / "studies" / name
@@ -97,26 +83,21 @@ def failure(name: str, key: str) -> Path:
     return folder(name) / f"{key}.failed"
 
 
-def table_path(name: str) -> Path:
-    """``paper/results/studies/<name>.csv``."""
-    return paths.results() / "studies" / f"{name}.csv"
-
-
 def run_one(name: str, key: str) -> Record:
     """Make one run of a study, or find its record; note a failure beside its mark.
 
     Args:
         name: of the study.
-        key: of the run, see :meth:`~.grid.Study.runs`.
+        key: of the run, see :meth:`.grid.Study.runs`.
 
     Raises:
-        ConfigError: for an unknown study or run.
+        ConfigError: for an unknown study or run, or a study that is not what was registered.
         Exception: whatever stopped the run, after its reason has been noted.
     """
     chosen = study(name)
     registered.check(chosen)
     run = chosen.run(key)
-    if not isinstance(run.config, TextConfig) and run.config.dataset == cifar10_jpeg.NAME:
+    if isinstance(run.config, VisionConfig) and run.config.dataset == cifar10_jpeg.NAME:
         cifar10_jpeg.check(paths.data() / cifar10_jpeg.FOLDER)
     try:
         if isinstance(run.config, TextConfig):
@@ -148,8 +129,8 @@ def work(names: Sequence[str], hours: float = math.inf, *, evidence: bool = Fals
     Args:
         names: of the studies, in the order in which their runs are made.
         hours: no further run is begun after so many.
-        evidence: measure the tail of each encoder of :func:`evidence_runs` right after its run,
-            while its weights are there.
+        evidence: measure the tail of each encoder of :func:`.study_evidence.evidence_runs` right
+            after its run, while its weights are there.
 
     Returns:
         The number of runs that failed.
@@ -159,7 +140,7 @@ def work(names: Sequence[str], hours: float = math.inf, *, evidence: bool = Fals
     for name in names:
         chosen = study(name)
         registered.check(chosen)
-        measured = {run.key for run in evidence_runs(chosen)} if evidence else set()
+        measured = {run.key for run in study_evidence.evidence_runs(chosen)} if evidence else set()
         collected = set(load_study(name)["key"])
         folder(name).mkdir(parents=True, exist_ok=True)
         for run in chosen.runs():
@@ -203,7 +184,7 @@ def choose(name: str = grid_cifar.SCREENING.name) -> Path:
         known = ", ".join((grid_cifar.SCREENING.name, *grid_beyond.GATES))
         raise ConfigError(f"study {name} chooses nothing; these do: {known}")
     found = grid_cifar.chosen(load_study(grid_cifar.SCREENING.name))
-    target = paths.results() / "studies" / grid_cifar.CHOSEN_FILE
+    target = table_path(grid_cifar.SCREENING.name).with_name(grid_cifar.CHOSEN_FILE)
     lines = [f"{loss} = {tau!r}" for loss, tau in found.items()]
     head = (
         "# Temperatures that validation chooses (`sweep choose cpu-cifar`); not edited by hand.\n"
@@ -239,19 +220,12 @@ def _state(chosen: Study, run: Run, collected: Collection[str]) -> State:
     return State(run, "begun" if any(home.glob("checkpoint.*")) else "to do")
 
 
-def rows(record: Record, setting: str) -> list[dict[str, object]]:
-    """The tidy rows of one run, its wall time among them."""
-    found = [row | {"setting": setting} for row in collect.rows(record)]
-    spent = {"metric": "wall_seconds", "split": "", "replicate": 0, "value": record.wall_seconds}
-    nothing = {"low": float("nan"), "high": float("nan")}
-    return [*found, found[0] | spent | nothing] if found else []
-
-
 def collect_study(chosen: Study, *, partial: bool = False) -> tuple[Path, list[Run]]:
     """Write a study's table from its records, and their lines beside it.
 
-    Rows, and lines, of runs that the study still has are kept if their records lie elsewhere, such
-    as those of a committed table.
+    The table also holds the study's tail evidence, as far as it was measured. Rows, and lines, of
+    records that lie elsewhere, such as those of a committed table, are kept as long as the study
+    has their runs.
 
     Args:
         chosen: the study.
@@ -265,124 +239,64 @@ def collect_study(chosen: Study, *, partial: bool = False) -> tuple[Path, list[R
             message counts them and names the first.
         RecordError: for a record, or a line of the table's file of lines, that cannot be read.
     """
-    lines: dict[str, str] = {}
-    found: list[dict[str, object]] = []
-    missing: list[Run] = []
     before = load_study(chosen.name)
-    kept: list[pd.DataFrame] = []
+    records: list[Record] = []
+    found: list[dict[str, Any]] = []
+    elsewhere: list[str] = []
+    missing: list[Run] = []
     runs = chosen.runs()
     for run in runs:
-        old = before[before["key"] == run.key]
         path = store.run_folder(chosen.experiment, run.key) / "record.json"
         if path.exists():
-            record = store.read(path)
-            found += rows(record, run.setting)
-            lines[record.key] = record_lines.record_line(record)
-        elif len(old):
-            kept.append(old)
+            records.append(store.read(path))
+            found += collect.study_rows(records[-1], run.setting)
+        elif (before["key"] == run.key).any():
+            elsewhere.append(run.key)
         else:
             missing.append(run)
-    extra, more, others = _evidence(chosen, before)
-    found += extra
-    lines |= more
-    kept += others
     if missing and (not partial or len(missing) == len(runs)):
         first = missing[0]
         raise FileNotFoundError(
             f"study {chosen.name}: {len(missing)} of {len(runs)} runs are missing, the first is "
             f"{first.setting}, seed {first.seed}; see `weince plan {chosen.name}`"
         )
-    frame = pd.concat([pd.DataFrame(found, columns=list(COLUMNS)), *kept])
+    for record, setting in study_evidence.evidence_of(chosen):
+        records.append(record)
+        found += [row | {"setting": setting} for row in collect.rows(record)]
+    measured = (before["experiment"] != chosen.experiment) & ~before["key"].isin(
+        [record.key for record in records]
+    )
+    kept = before[before["key"].isin(elsewhere) | measured]
+    frame = pd.DataFrame(found, columns=list(STUDY_COLUMNS))
+    frame = pd.concat([part for part in (frame, kept) if len(part)])
     frame = frame.sort_values(["seed", "key", "metric", "split", "replicate"], kind="stable")
     target = table_path(chosen.name)
-    collect.write_table(frame, target, lines)
+    collect.write_table(frame, target, records)
     return target, missing
 
 
-#: Methods of a study whose encoders' tails are measured, as far as it has them: the paper's two,
-#: and the tuned InfoNCE of a decision.
-EVIDENCE_METHODS = ("infonce", "weince", "infonce-0.5", "infonce-tuned", "weince-0.5")
-
-
-def evidence_runs(chosen: Study, seeds: Sequence[int] = ()) -> list[Run]:
-    """The runs of a study whose tails are measured.
-
-    Args:
-        chosen: the study.
-        seeds: some of the study's; none for all.
-
-    Raises:
-        ConfigError: for a seed that the study does not have.
-    """
-    for seed in seeds:
-        if seed not in chosen.seeds:
-            known = ", ".join(map(str, chosen.seeds))
-            raise ConfigError(f"study {chosen.name} has no seed {seed}; it has {known}")
-    wanted = set(seeds or chosen.seeds)
-    methods = [chosen.methods.get(name, ()) for name in EVIDENCE_METHODS]
-    labels = {settings[0].label for settings in methods if len(settings) == 1}
-    return [run for run in chosen.runs() if run.setting in labels and run.seed in wanted]
-
-
-def measure_study(name: str, seeds: Sequence[int] = (), device: str | None = None) -> list[Run]:
-    """Make the evidence records of a study, those that are not there yet.
-
-    Args:
-        name: of the study.
-        seeds: see :func:`evidence_runs`.
-        device: of sentence encoders; default a CUDA device if there is one, else the CPU.
-
-    Returns:
-        The runs left out since they are not finished.
-
-    Raises:
-        ConfigError: see :func:`evidence_runs`, and for a study of images that trains on all of
-            them, so that none is left to measure on.
-        FileNotFoundError: for a finished run whose weights are gone.
-    """
-    chosen = study(name)
-    runs = evidence_runs(chosen, seeds)
-    return _evidence_of(chosen).study_evidence(runs, profile=chosen.profile, device=device)[1]
-
-
-def _evidence_of(chosen: Study) -> ModuleType:
-    """The module that measures the encoders of a study's kind."""
-    if chosen.experiment == "text":
-        from . import text_evidence  # its packages are needed by these studies only
-
-        return text_evidence
-    return study_evidence
-
-
-def _evidence(
-    chosen: Study, before: pd.DataFrame
-) -> tuple[list[dict[str, object]], dict[str, str], list[pd.DataFrame]]:
-    """The tail evidence of a study's encoders: rows and lines of records here, rows kept."""
-    module = _evidence_of(chosen)
-    found: list[dict[str, object]] = []
-    lines: dict[str, str] = {}
-    for record, setting in module.evidence_of(evidence_runs(chosen)):
-        found += [row | {"setting": setting} for row in collect.rows(record)]
-        lines[record.key] = record_lines.record_line(record)
-    old = before[before["experiment"].isin(module.EXPERIMENTS) & ~before["key"].isin(lines)]
-    return found, lines, [old] if len(old) else []
-
-
-def load_study(name: str) -> pd.DataFrame:
-    """Read a study's table; empty, with the right columns, if there is none yet."""
-    return collect.load_table(table_path(name), COLUMNS)
+# The command -------------------------------------------------------------------------------------
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The pipeline's way in; errors that say what is wrong are one line, as is a stop.
+    """Carry out ``weince study``; see the module's text.
 
     Returns:
-        0 when done, 1 for an error, 75 (try again) after Ctrl-C or SIGTERM.
+        As :func:`guarded`.
     """
     given = _parser().parse_args(words)
+    return guarded(lambda: _carry_out(given))
+
+
+def guarded(task: Callable[[], int]) -> int:
+    """Do a command's work; an error that says what is wrong becomes one line, as does a stop.
+
+    Returns:
+        What the work returns, 1 for an error, 75 (try again) after Ctrl-C or SIGTERM.
+    """
     try:
         with sigterm_interrupts():  # as a scheduler's limit sends it
-            return _carry_out(given)
+            return task()
     except SHOWN as error:
         sys.stderr.write(f"Error: {one_line(error)}\n")
         return 1
@@ -433,13 +347,11 @@ def _carry_out(given: argparse.Namespace) -> int:
     elif given.command == "gate":
         sys.stdout.write(f"{gate(given.study).text()}\n")
     elif given.command == "floors":
-        from . import floors  # which uses this module
-
         chosen = study(given.study)
         floors.make_all(chosen, given.kind or tuple(floors.KINDS), given.device)
         sys.stdout.write(floors.shown(chosen))
     else:
-        for run in measure_study(given.study, given.seed, given.device):
+        for run in study_evidence.measure_study(study(given.study), given.seed, given.device):
             sys.stderr.write(f"not finished, left out: {run.setting}, seed {run.seed}\n")
     return 0
 

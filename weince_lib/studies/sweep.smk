@@ -14,7 +14,7 @@
 # is a mark, and a run whose record exists makes its mark in a second.
 import sys
 
-from weince_lib.studies import grid, sweep
+from weince_lib.studies import collect, grid, study_evidence, sweep
 
 MODULE = f"{sys.executable} -m weince_lib.studies.sweep"
 STUDY_FOLDER = str(sweep.folder("{study}"))
@@ -43,7 +43,7 @@ rule study_table:
     input:
         lambda wildcards: [sweep.mark(wildcards.study, run.key) for run in grid.study(wildcards.study).runs()],
     output:
-        str(sweep.table_path("{study}")),
+        str(collect.table_path("{study}")),
     wildcard_constraints:
         study="|".join(grid.STUDIES),
     localrule: True
@@ -57,7 +57,7 @@ for name in grid.STUDIES:
         name:
             f"study-{name}"
         input:
-            str(sweep.table_path(name)),
+            str(collect.table_path(name)),
         localrule: True
 
 
@@ -69,7 +69,7 @@ for name in grid.STUDIES:
             name:
                 f"evidence-{name}"
             input:
-                [sweep.mark(name, run.key) for run in sweep.evidence_runs(grid.study(name))],
+                [sweep.mark(name, run.key) for run in study_evidence.evidence_runs(grid.study(name))],
             params:
                 study=name,
             threads: grid.study(name).cores

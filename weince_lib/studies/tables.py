@@ -13,9 +13,8 @@ from .. import files, paths
 from ..evaluation import RECALL_KS, Interval
 from ..vision.datasets import title
 from . import collect
-from .cells import PAPER_ENCODERS, REPORTED_NAMES
 from .floors import KINDS, floor_table
-from .grid import STUDIES, Study
+from .grid import PAPER_ENCODERS, STUDIES, Study, paper_cells
 from .selection import chosen_by_method, compare, study_frame
 
 #: Metrics of each of the paper's tables, under our names.
@@ -25,8 +24,16 @@ TABLES: dict[str, tuple[str, ...]] = {
     "6": ("knn_accuracy",),
     "7": ("recall_at_50",),
 }
-#: What ``paper/reported`` calls our metrics, where it differs.
-REPORTED_METRICS = {"knn_accuracy": "knn_accuracy_50"}
+#: What ``paper/reported`` calls our data sets, encoders and metrics, where it differs.
+REPORTED_NAMES = {
+    "cifar10": "CIFAR10",
+    "cifar100": "CIFAR100",
+    "stl10": "STL10",
+    "imagenet32": "ImageNet32",
+    "tiny-imagenet": "TinyImageNet",
+    "vit-small": "vit_small",
+    "knn_accuracy": "knn_accuracy_50",
+}
 DIFFERENCE = "weince-minus-infonce"
 #: Words for rows and columns.
 ROW_NAMES = {"infonce": "InfoNCE", "weince": "WEINCE", DIFFERENCE: "WEINCE − InfoNCE"}
@@ -65,22 +72,17 @@ def paper_table(number: str, studies: Iterable[Study] | None = None) -> pd.DataF
     reported = reported[reported["table"].isin(list(TABLES))]
     ours: dict[tuple[str, str], tuple[Study, pd.DataFrame]] = {}
     for study in STUDIES.values() if studies is None else studies:
-        if not {"infonce", "weince"} <= study.methods.keys():
-            continue  # a study of something else, such as what drives a gain
-        if study.experiment != "vision":  # the four tables are of images
-            continue
-        frame = study_frame(study)
-        for cell, own in frame.groupby(["dataset", "encoder"]):
-            ours[(str(cell[0]), str(cell[1]))] = (study, own)
-    cells = [(d, e) for d, encoders in PAPER_ENCODERS.items() for e in encoders]
+        # The four tables are of images, and other studies ask what drives a gain.
+        if study.experiment == "vision" and {"infonce", "weince"} <= study.methods.keys():
+            for cell, own in study_frame(study).groupby(["dataset", "encoder"]):
+                ours[(str(cell[0]), str(cell[1]))] = (study, own)
     rows = []
-    for dataset, encoder in [*cells, *(c for c in ours if c not in cells)]:
-        where = {"dataset": dataset, "encoder": encoder}
+    for dataset, encoder in dict.fromkeys([*paper_cells(), *ours]):
+        source = ours.get((dataset, encoder))
         for metric in metrics:
             paper = _reported(reported, dataset, encoder, metric)
-            source = ours.get((dataset, encoder))
             measured = _measured(*source, metric) if source else {}
-            row: dict[str, Any] = where | {"metric": metric}
+            row: dict[str, Any] = {"dataset": dataset, "encoder": encoder, "metric": metric}
             for loss in ("infonce", "weince", DIFFERENCE):
                 rows.append(row | {"loss": loss} | paper.get(loss, {}) | measured.get(loss, {}))
             if source:
@@ -101,9 +103,8 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
         row = {"data set": title(dataset), "encoder": encoder, "metric": METRIC_NAMES[metric]}
         for whose in ("paper", "ours"):
             for record in group.to_dict("records"):
-                if whose == "paper" and record["loss"] in KINDS:
-                    continue  # the paper has none
-                row[f"{whose}: {ROW_NAMES[record['loss']]}"] = cell_text(record, whose)
+                if whose == "ours" or record["loss"] not in KINDS:  # the paper has no floors
+                    row[f"{whose}: {ROW_NAMES[record['loss']]}"] = cell_text(record, whose)
         seeds = group["seeds"].max()
         row["seeds"] = "" if pd.isna(seeds) else f"{int(seeds)}"
         rows.append(row)
@@ -164,8 +165,7 @@ def _reported(
     reported: pd.DataFrame, dataset: str, encoder: str, metric: str
 ) -> dict[str, dict[str, Any]]:
     """The paper's numbers of a cell by loss, and their difference."""
-    called = REPORTED_NAMES | REPORTED_METRICS
-    names = [called.get(name, name) for name in (dataset, encoder, metric)]
+    names = [REPORTED_NAMES.get(name, name) for name in (dataset, encoder, metric)]
     rows = reported
     for column, name in zip(("dataset", "encoder", "metric"), names, strict=True):
         rows = rows[rows[column] == name]
@@ -186,33 +186,23 @@ def _reported(
 def _measured(study: Study, frame: pd.DataFrame, metric: str) -> dict[str, dict[str, Any]]:
     """Our numbers of a cell by loss, by the paper's protocol, and their paired difference."""
     chosen = chosen_by_method(study, frame, metric)
-    ours = {"infonce": chosen.get("infonce")}
-    ours["weince"] = chosen.get("weince-tuned", chosen.get("weince"))
-    found: dict[str, dict[str, Any]] = {}
-    for loss, c in ours.items():
-        if c is not None:
-            found[loss] = _ours(c.test, c.setting, study)
-    if ours["infonce"] is not None and ours["weince"] is not None:
-        pair = compare(ours["weince"], ours["infonce"])
-        if pair is not None:
-            found[DIFFERENCE] = _ours(pair.interval, "paired by encoder seed", study)
+    infonce, weince = chosen.get("infonce"), chosen.get("weince-tuned", chosen.get("weince"))
+    found = {
+        loss: _ours(c.test, c.setting, study)
+        for loss, c in (("infonce", infonce), ("weince", weince))
+        if c is not None
+    }
+    pair = compare(weince, infonce) if infonce and weince else None
+    if pair is not None:
+        found[DIFFERENCE] = _ours(pair.interval, "paired by encoder seed", study)
     return found
 
 
 def _floors(study: Study, metric: str) -> list[dict[str, Any]]:
     """Our floors of a cell, as far as they are there."""
-    return [
-        {
-            "loss": row["kind"],
-            "ours": row["value"],
-            "low": row["low"],
-            "high": row["high"],
-            "seeds": row["seeds"] or math.nan,
-            "setting": "",
-            "study": study.name,
-        }
-        for row in floor_table(study, [metric]).to_dict("records")
-    ]
+    floors = floor_table(study, [metric]).rename(columns={"kind": "loss", "value": "ours"})
+    floors = floors.assign(seeds=floors["seeds"].replace(0, math.nan), setting="", study=study.name)
+    return floors.drop(columns="floor").to_dict("records")  # type: ignore[return-value]
 
 
 def _ours(interval: Interval, setting: str, study: Study) -> dict[str, Any]:

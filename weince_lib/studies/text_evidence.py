@@ -7,13 +7,14 @@ sentence encoder, at the start, in the middle and at the end of training.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
+from .. import paths
 from ..diagnostics.link_selection import select_link
 from ..losses import PRESETS
 from ..records import store
@@ -34,8 +35,6 @@ from ..training.processes import own_device
 from .study_types import Run
 
 EXPERIMENT = "text-evidence"
-#: What records of these measurements are filed under.
-EXPERIMENTS = (EXPERIMENT,)
 #: Share of training done at each stage.
 STAGES = {"start": 0.0, "middle": 0.5, "end": 1.0}
 #: Thresholds of the peaks; 0.99 is the paper's.
@@ -77,7 +76,7 @@ def run_text_evidence(
     *,
     profile: str,
     stages: tuple[str, ...] = tuple(STAGES),
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = None,
     **settings: Any,
 ) -> list[Record]:
     """Measure an encoder at stages of its training, or return the records that are there.
@@ -86,7 +85,7 @@ def run_text_evidence(
         run: which has been made with :func:`.text.run_text`; for the start alone it need not.
         profile: decides which table the records are collected into.
         stages: names in :data:`STAGES`.
-        device: where to embed.
+        device: where to embed; default a CUDA device if there is one, else the CPU.
         settings: further fields of :class:`TextEvidenceConfig`.
 
     Returns:
@@ -98,16 +97,17 @@ def run_text_evidence(
     Raises:
         FileNotFoundError: if weights are needed and the run has not been finished.
     """
+    on = own_device(device)
 
-    @lru_cache(maxsize=1)
+    @cache
     def prepared() -> tuple[TextData, dict[str, SimCSE]]:
         """Sentences and models, once for all stages that are missing."""
         data = load_text(run)
         if trained := store.find("text", run.canonical()):
             check_current_text(trained, run)
         if set(stages) == {"start"}:
-            return data, {"start": build_text_model(run, data).to(device)}
-        return data, models_along_text(run, data, device)
+            return data, {"start": build_text_model(run, data).to(on)}
+        return data, models_along_text(run, data, on)
 
     def of_stage(config: TextEvidenceConfig) -> Record:
         def found() -> Record | None:
@@ -168,47 +168,27 @@ def measure_evidence(bank: DropoutBank, *, seed: int = 0) -> tuple[list[Metric],
     return kept, {"peaks": notes, "link": "", "not_finite": gone, "pairs": int(values.size)}
 
 
-def study_evidence(
-    runs: list[Run], *, profile: str, device: str | None = None
-) -> tuple[list[Record], list[Run]]:
-    """Measure the finished runs among some of a study, and the ready-made encoder.
-
-    Args:
-        runs: see :func:`.sweep.evidence_runs`.
-        profile: of the study.
-        device: see :func:`run_text_evidence`; default a CUDA device if there is one, else the CPU.
-
-    Returns:
-        The records, those that were there among them, and the runs that are not finished.
-    """
-    on = own_device(device)
-    records, missing = [], []
-    for run in runs:
-        assert isinstance(run.config, TextConfig)
-        if store.find("text", run.config.canonical()) is None:
-            missing.append(run)
-            continue
-        records += run_text_evidence(run.config, profile=profile, device=on)
-    public = ready_made()
-    records += run_text_evidence(
-        public.run, profile=profile, stages=(public.stage,), device=on, batches=public.batches
+def measure_ready_made(*, profile: str, device: str | None = None) -> None:
+    """Measure the ready-made encoder; a record that is there is kept."""
+    config = ready_made()
+    run_text_evidence(
+        config.run, profile=profile, stages=(config.stage,), device=device, batches=config.batches
     )
-    return records, missing
 
 
 def evidence_of(runs: list[Run]) -> list[tuple[Record, str]]:
-    """Finished evidence records of a study's runs and of ready-made encoders.
+    """Finished evidence records of a study's runs and of the ready-made encoder.
 
     Returns:
-        Each record with its setting, ``"ready-made"`` for an encoder that was not trained.
+        Each record with its setting, ``"ready-made"`` for the encoder that was not trained.
     """
     settings = {run.key: run.setting for run in runs}
+    public = store.content_key(EXPERIMENT, ready_made().canonical())
     found = []
-    for path in sorted((store.paths.runs() / EXPERIMENT).glob("*/record.json")):
+    for path in sorted((paths.runs() / EXPERIMENT).glob("*/record.json")):
         record = store.read(path)
         setting = settings.get(store.content_key("text", record.config["run"]))
-        if record.key == store.content_key(EXPERIMENT, ready_made().canonical()):
-            setting = "ready-made"
+        setting = "ready-made" if record.key == public else setting
         if setting is not None:
             found.append((record, setting))
     return found

@@ -14,8 +14,9 @@ import pandas as pd
 
 from ..evaluation import t_interval
 from .decide import Contrast, decide_study, finding
-from .grid import method_title
+from .grid_text import TITLES
 from .selection import Chosen, chosen_by_method, compare
+from .study_types import method_title
 
 #: Which checkpoint to its metric.
 CHECKPOINTS = {"best": "sts_spearman", "last": "sts_spearman_last"}
@@ -40,10 +41,7 @@ def sts_methods(study: Any, frame: pd.DataFrame, checkpoint: str = "best") -> di
     Args:
         study: has ``methods``, see :class:`.grid.Study`.
         frame: rows of its table.
-        checkpoint: ``"best"`` or ``"last"``.
-
-    Raises:
-        KeyError: for another checkpoint.
+        checkpoint: ``"best"`` or ``"last"``; another is a ``KeyError``.
     """
     return chosen_by_method(study, frame, CHECKPOINTS[checkpoint])
 
@@ -55,19 +53,17 @@ def sts_table(study: Any, frame: pd.DataFrame) -> pd.DataFrame:
     chosen one, so biased upwards where it chose), ``mean`` (test), ``half_width`` (of its 95 %
     t-interval over seeds), ``sd, lowest, highest, seeds``. All in points of Spearman times 100.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[Any, ...]] = []
     for checkpoint, metric in {"start": START, **CHECKPOINTS}.items():
-        for method, chosen in chosen_by_method(study, frame, metric).items():
-            values = pd.Series(chosen.by_seed)
-            row = {"method": method, "setting": chosen.setting, "settings": chosen.settings}
+        for method, c in chosen_by_method(study, frame, metric).items():
+            own: tuple[Any, ...] = (method, checkpoint, c.setting, c.settings)
             if checkpoint == "start":
                 if rows:
                     continue  # all methods start from the same weights
-                row = {"method": "before training", "setting": "", "settings": 0}
-            row |= {"checkpoint": checkpoint, "dev": chosen.validation.mean}
-            row |= {"mean": chosen.test.mean, "half_width": chosen.test.half_width}
-            row |= {"sd": values.std(), "lowest": values.min(), "highest": values.max()}
-            rows.append(row | {"seeds": len(values)})
+                own = ("before training", checkpoint, "", 0)
+            values = pd.Series(c.by_seed)
+            spread = (values.std(), values.min(), values.max(), len(values))
+            rows.append((*own, c.validation.mean, c.test.mean, c.test.half_width, *spread))
     columns = ["method", "checkpoint", "setting", "settings", "dev", "mean", "half_width", "sd"]
     return pd.DataFrame(rows, columns=[*columns, "lowest", "highest", "seeds"])
 
@@ -108,8 +104,8 @@ def distinct(chosen: dict[str, Chosen]) -> dict[str, Chosen]:
 def sentence(row: Mapping[Any, Any]) -> str:
     """A row of :func:`sts_differences` in words: ``WEINCE minus InfoNCE: +0.04 [...], ...``."""
     seeds = f" ({row['seeds']} seeds)" if row["seeds"] else ""
-    pair = f"{method_title(row['method'])} minus {method_title(row['against'])}"
-    return f"{pair}: {finding(row)}{seeds}"
+    a, b = (TITLES.get(row[m]) or method_title(row[m]) for m in ("method", "against"))
+    return f"{a} minus {b}: {finding(row)}{seeds}"
 
 
 def evidence_rows(*frames: pd.DataFrame) -> pd.DataFrame:
@@ -127,8 +123,8 @@ def evidence_rows(*frames: pd.DataFrame) -> pd.DataFrame:
     found = [rows for rows in found if len(rows)]
     if not found:
         return pd.DataFrame(columns=[*index, "stage"])
-    # A frozen public encoder has no seed.
     rows = pd.concat(found)
+    # A frozen public encoder has no seed.
     rows = rows.assign(seed=rows["seed"].fillna(-1).astype(int))
     wide = rows.pivot_table(index=index, columns="metric", values="value", aggfunc="mean")
     return wide.rename_axis(columns=None).reset_index()
@@ -139,7 +135,7 @@ def evidence_levels(evidence: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFr
 
     Args:
         evidence: rows of :func:`evidence_rows`.
-        metrics: columns of it.
+        metrics: columns of it; one without values has no row.
 
     Returns:
         Columns ``loss, stage, metric, mean, low, high`` (95 % t-interval over seeds), ``seeds``.
@@ -148,10 +144,7 @@ def evidence_levels(evidence: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFr
     for (loss, stage), own in evidence.groupby(["loss", "stage"], sort=True):
         for metric in metrics:
             values = own[metric].dropna().to_list()
-            if not values:
-                continue
-            interval = t_interval(values)
-            row: dict[str, Any] = {"loss": loss, "stage": stage, "metric": metric}
-            row |= {"mean": interval.mean, "low": interval.low, "high": interval.high}
-            rows.append(row | {"seeds": len(values)})
+            if values:
+                i = t_interval(values)
+                rows.append((loss, stage, metric, i.mean, i.low, i.high, len(values)))
     return pd.DataFrame(rows, columns=["loss", "stage", "metric", "mean", "low", "high", "seeds"])
