@@ -16,6 +16,8 @@ from weince_lib.choice import (
     fit_scores_from_rankings,
     fit_scores_from_winners,
     ranking_log_likelihood,
+    sample_rankings,
+    sample_winners,
     top1_log_likelihood,
 )
 from weince_lib.losses.similarity import two_view_scores
@@ -199,3 +201,20 @@ PAIRS = list(itertools.permutations(range(3), 2))
 def test_bad_data(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("kind", ["winners", "rankings"])
+def test_standard_errors_are_the_spread_of_the_estimates(kind):
+    """Over 120 samples; the mean square within five of its standard errors."""
+    scores = np.array([0.6, 0.0, -0.6])
+    z = []
+    for seed in range(120):
+        if kind == "winners":
+            winners = sample_winners(scores, 300, seed=seed)
+            fit = fit_scores_from_winners(np.tile([0, 1, 2], (300, 1)), winners, 3)
+        else:
+            fit = fit_scores_from_rankings(sample_rankings(scores, 150, seed=seed), 3)
+        z.append((fit.estimate - scores) / fit.standard_errors)
+    # Each item's z has mean square 1; the three sum to 0 and so count as two.
+    assert abs(np.mean(np.square(z)) - 1.0) < 5 * np.sqrt(2 / 240)
+    assert np.abs(np.mean(z, axis=0)).max() < 5 / np.sqrt(120)

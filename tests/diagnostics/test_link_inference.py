@@ -17,6 +17,7 @@ from weince_lib.diagnostics.link_inference import (
     gain_test,
     likelihood_ratio,
     simulate_sums,
+    simulated_ratios,
     wild_bootstrap_p,
 )
 from weince_lib.diagnostics.link_selection import select_link
@@ -158,3 +159,13 @@ def test_bootstrap_over_batches_is_refitting_resampled_batches():
     assert found.low < found.mean < found.high
     spread = (found.high - found.low) / 3.92
     assert spread == pytest.approx(np.std(lams, ddof=1), rel=0.5)
+
+
+def test_half_of_the_simulated_ratios_are_zero_and_the_rest_chi2():
+    bank = bank_of_blend(0.0, batches=10, anchors=60)
+    h0 = fit_link(Design(bank, ("identity",)))
+    simulated = simulated_ratios(bank, h0, repetitions=2000, seed=1)
+    # 5 standard errors of a share of 2,000; the mixture is asymptotic, hence a little more.
+    assert abs((simulated < 1e-6).mean() - 0.5) < 0.056 + 0.03
+    assert abs((simulated > 2.706).mean() - 0.05) < 0.025
+    assert abs((simulated > 3.841).mean() - 0.025) < 0.0175

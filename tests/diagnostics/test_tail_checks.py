@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import weince_lib
 from weince_lib.diagnostics import BankSettings, shape_at, streamed_bank
@@ -13,6 +14,7 @@ from weince_lib.diagnostics.tail_checks import (
     near_group,
     pairs_far_above,
 )
+from weince_lib.evt import moment_fit
 
 
 def views(items, each, dimension, noise, seed=0):
@@ -180,3 +182,11 @@ def test_an_endpoint_of_a_very_short_tail_has_an_interval():
     at = shape_at(shortfalls, members, level=0.99, threshold=0.5)
     assert at.by_moments and at.low < -2 < at.high < -1
     assert at.endpoint_low < 0.8 <= at.endpoint_high < 0.81
+
+
+@pytest.mark.parametrize("shape", [-3.0, -1.0, -0.3, 0.0, 0.3])
+def test_moments_of_the_law_itself_give_its_parameters(shape):
+    x = stats.genpareto.ppf((np.arange(200_000) + 0.5) / 200_000, shape, scale=2.0)
+    found = moment_fit(np.stack([x, 3 * x]))
+    np.testing.assert_allclose(found[0], shape, atol=0.01)
+    np.testing.assert_allclose(found[1], [2.0, 6.0], rtol=0.01)

@@ -82,3 +82,20 @@ def test_paired_image_error_bounds_every_pair_with_these_accuracies():
 def test_impossible_accuracies_and_test_sets_are_named(accuracy, images):
     with pytest.raises(ValueError, match="got"):
         paired_image_error(accuracy, 50.0, images)
+
+
+def test_power_is_the_share_of_simulated_studies_that_see_the_effect():
+    # Six settings, eight seeds, five contrasts: the error comes from the residuals of all.
+    seeds, settings, tests, studies = 8, 6, 5, 4000
+    df = (seeds - 1) * (settings - 1)
+    error = math.sqrt(2 / seeds)
+    effect = detectable_effect(error, df, tests=tests)
+    y = np.random.default_rng(0).normal(size=(studies, seeds, settings))
+    y[:, :, 0] += effect
+    residual = y - y.mean(1, keepdims=True) - y.mean(2, keepdims=True)
+    residual += y.mean((1, 2), keepdims=True)
+    estimated = np.sqrt((residual**2).sum((1, 2)) / df * 2 / seeds)
+    t = (y[:, :, 0] - y[:, :, 1]).mean(1) / estimated
+    seen = (t > stats.t.ppf(1 - 0.05 / tests / 2, df)).mean()
+    assert seen == pytest.approx(0.8, abs=0.02)  # three standard errors of a share of 4000
+    assert effect == pytest.approx(1.8, abs=0.05)  # what weince_lib.studies.decide says

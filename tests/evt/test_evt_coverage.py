@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pytest
 
-from weince_lib.evt import fit_endpoint, fit_gpd
+from weince_lib.evt import fit_endpoint, fit_gpd, fit_known_endpoint
 
 SHAPES = (-0.6, -0.39, -0.2, 0.0)
 REPETITIONS = 200
@@ -82,3 +82,15 @@ def test_chosen_interval_of_the_endpoint(shape, chance):
         fit = fit_endpoint(excesses(shape, 100, rng), threshold=0.0)
         hits += fit.low <= -1 / shape <= fit.high
     assert_share(hits, REPETITIONS, chance)
+
+
+@pytest.mark.parametrize("size", [100, 500])
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape < 0])
+def test_known_endpoint_intervals_are_exact(shape, size):
+    rng = np.random.default_rng(42)
+    hits = 0
+    for _ in range(1000):
+        y = excesses(shape, size, rng)
+        fit = fit_known_endpoint(y, endpoint=-1 / shape, threshold=0.0, floor=1e-14)
+        hits += fit.shape_low <= shape <= fit.shape_high
+    assert_share(hits, 1000, 0.95)

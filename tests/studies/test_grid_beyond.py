@@ -19,7 +19,7 @@ from weince_lib import paths
 from weince_lib.cli import main
 from weince_lib.experiments import PROFILES, ConfigError
 from weince_lib.losses import EndpointLoss
-from weince_lib.studies import floors, grid_beyond, grid_cifar, plan, registered, sweep
+from weince_lib.studies import collect, floors, grid_beyond, grid_cifar, plan, registered, sweep
 from weince_lib.studies.decide import (
     BEYOND,
     NOT_FINISHED,
@@ -163,7 +163,7 @@ def test_a_study_without_rule_and_predictions_keeps_its_definition():
 
 
 def test_the_plan_shows_rule_and_predictions(monkeypatch):
-    text = "\n".join(plan.plan(GATE, step_seconds=0.36).lines())
+    text = "\n".join(plan.plan(GATE, step_seconds=0.36))
     assert "88 (22 settings x 4 encoder seeds)" in text
     assert "A: endpoint from the tail: one and the same" in text
     assert "goes or is redesigned" in text
@@ -236,7 +236,7 @@ def written(name, rows):
     """Put rows where the study's table is."""
     path = sweep.table_path(name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    missing = [c for c in sweep.COLUMNS if c not in rows]
+    missing = [c for c in collect.STUDY_COLUMNS if c not in rows]
     rows.assign(**dict.fromkeys(missing, "")).assign(replicate=0).to_csv(path, index=False)
 
 
@@ -297,7 +297,7 @@ def test_the_decisions_definition_does_not_depend_on_what_was_chosen():
     with pytest.raises(ConfigError, match="no runs yet: passed the gates cpu-beyond and"):
         plan.plan(before, step_seconds=0.1)
     with pytest.raises(ConfigError, match="no finalists"):
-        decide_beyond(before, pd.DataFrame(columns=list(sweep.COLUMNS)))
+        decide_beyond(before, pd.DataFrame(columns=list(collect.STUDY_COLUMNS)))
 
 
 def test_what_was_chosen_is_what_the_committed_gates_choose(monkeypatch):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +203,52 @@ def test_a_run_ahead_of_its_device_stops_at_the_bad_step(
     kept = load_checkpoint(path)
     assert len(kept["history"]) == 2
     assert_identical(kept["model"], dict(plain.state_dict()))
+
+
+#: The weight gradient of a convolution, in both layouts, against the same in float64.
+#: Memory that is written behind a buffer shows as a crash, or as wrong numbers.
+GRADIENTS = """
+import sys
+import torch
+from torch.nn.functional import conv2d
+
+channels, size = int(sys.argv[1]), int(sys.argv[2])
+torch.manual_seed(0)
+for layout in (torch.contiguous_format, torch.channels_last):
+    for _ in range(5):
+        x = torch.randn(32, channels, size, size)
+        w = torch.randn(2 * channels, channels, 1, 1, requires_grad=True)
+        y = conv2d(x.to(memory_format=layout), w.to(memory_format=layout), stride=2)
+        y.pow(2).sum().backward()
+        v = w.detach().double().requires_grad_()
+        conv2d(x.double(), v, stride=2).pow(2).sum().backward()
+        torch.testing.assert_close(w.grad.double(), v.grad, rtol=1e-4, atol=1e-2)
+    print(layout, flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "processor"), [(4, 32, "AVX2"), (16, 32, "AVX2"), (4, 64, "DEFAULT")]
+)
+def test_channels_last_is_called_safe_only_where_gradients_are_right(
+    channels: int, size: int, processor: str
+) -> None:
+    """A strided 1x1 convolution of few channels, oneDNN issue 6035.
+
+    With torch 2.14.1 (oneDNN 3.12.0) and one thread the two cases of four channels end in SIGSEGV,
+    SIGBUS or "corrupted size vs. prev_size", the second on a processor with AVX-512 only; the issue
+    reports hangs and wrong gradients with several threads. Smaller images, down to 6x6 with AVX2,
+    write behind the buffer too, but not far enough to be noticed. Another torch may be right: the
+    test asks only that what goes wrong is not called safe, and that the plain layout is right.
+    """
+    command = [sys.executable, "-c", GRADIENTS, str(channels), str(size)]
+    env = os.environ | {"ONEDNN_MAX_CPU_ISA": processor, "OMP_NUM_THREADS": "1"}
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, timeout=120)
+        right, errors = done.stdout.decode().split(), done.stderr.decode()
+    except subprocess.TimeoutExpired as late:  # the fault may also show as a hang
+        right, errors = (late.stdout or b"").decode().split(), "no end within 120 s"
+    assert "torch.contiguous_format" in right, errors
+    safe = execution.channels_last_is_safe(torch.nn.Conv2d(channels, 2 * channels, 1, stride=2))
+    assert safe is (channels >= 16)
+    assert "torch.channels_last" in right or not safe, errors
