@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from weince_lib.diagnostics import ScoreBank, two_view_bank
-from weince_lib.losses.similarity import two_view_scores
+from weince_lib.losses.candidates import two_view_scores
 from weince_lib.vision import TwoViewAugment, build_simclr
 
 

@@ -7,7 +7,7 @@ from link_samples import random_bank
 
 from weince_lib.diagnostics import ScoreBank
 from weince_lib.diagnostics.choice_bank import ChoiceBank, choices_of
-from weince_lib.losses.similarity import two_view_scores
+from weince_lib.losses.candidates import two_view_scores
 
 
 def small_bank():

@@ -12,7 +12,7 @@ from typing import Any
 import gloo_ranks
 import pytest
 import torch
-from gloo_ranks import CASES, N, one_case, whole_batch
+from gloo_ranks import CASES, FAMILY, N, family_case, one_case, whole_batch
 
 from weince_lib.losses import InfoNCELoss, WEINCELoss, weince_loss
 
@@ -63,6 +63,22 @@ def test_lambda_does_not_depend_on_the_processes(ranks: Any, case: Any, world: i
     parts = [rank[case]["lam"].view(sides, -1) for rank in ranks[world]]
     torch.testing.assert_close(torch.cat(parts, 1).flatten(), full, rtol=1e-9, atol=1e-14)
     assert full.max() > 0.05
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("name", FAMILY)
+def test_the_other_losses_and_their_state(ranks: Any, name: str, world: int) -> None:
+    full, parts = family_case(name), [rank[name] for rank in ranks[world]]
+    mean = torch.stack([part["loss"] for part in parts]).mean()
+    torch.testing.assert_close(mean, full["loss"], rtol=1e-6, atol=0)
+    for view in ("z0", "z1"):
+        assert float(full[view].abs().max()) > 1e-4
+        gathered = torch.cat([part[view] for part in parts]) / world
+        torch.testing.assert_close(gathered, full[view], rtol=1e-5, atol=1e-8)
+    for part in parts:
+        for key in full.keys() - {"loss", "z0", "z1"}:
+            torch.testing.assert_close(part[key], full[key], rtol=1e-6, atol=0)
+            assert torch.equal(part[key], parts[0][key])
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -22,8 +22,7 @@ import numpy as np
 import torch
 
 from ..errors import MissingPackageError, one_line
-from ..losses.arguments import check_kind, describe_short
-from ..losses.similarity import ZERO_NORM
+from ..losses.arguments import ZERO_NORM, check_kind, describe_short
 from . import tables
 from .tables import choose_columns, columns_called, name_columns, need
 

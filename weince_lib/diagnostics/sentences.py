@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError, MissingPackageError
-from ..losses.similarity import two_view_scores
+from ..losses.candidates import two_view_scores
 from ..text.corpora import WORDNET, wordnet_synsets
 from ..text.weights import WEIGHTS_SHA256
 from .choice_bank import ChoiceBank, ScoreBank, choices_of

@@ -21,7 +21,6 @@ Beside them stand ``dense`` (the same in plain operations, for explicit scores a
 from .ablation import RELEASED, AblationLoss, AblationSettings, ReleasedLoss
 from .dense import (
     blended_logits,
-    endpoint_coordinate,
     endpoint_from_scores,
     infonce_from_scores,
     weince_from_scores,
@@ -29,14 +28,22 @@ from .dense import (
 from .endpoint import EndpointLoss, endpoint_loss
 from .evidence import PRESETS, TailEvidence, TailSettings, preset, tail_evidence
 from .infonce import ContrastiveLoss, InfoNCELoss, infonce_loss
-from .link import EndpointLink
+from .link import EndpointLink, endpoint_coordinate
 from .monitor import TailMonitor
-from .named import LOSSES
 from .queue import NegativeQueue
 from .rivals import ArctanhLoss, HardNegativeLoss
 from .self_setting import RULES, SelfSettingLoss
 from .sharpness import Sharpness, sharpness
 from .weince import WEINCELoss, weince_loss
+
+#: The losses that a run's config can name besides InfoNCE, WEINCE and the ablation, by that name.
+#: A loss's own keywords are the config's ``options``.
+LOSSES: dict[str, type[ContrastiveLoss]] = {
+    "endpoint": EndpointLoss,
+    "self-setting": SelfSettingLoss,
+    "hard-negatives": HardNegativeLoss,
+    "arctanh": ArctanhLoss,
+}
 
 __all__ = [
     "LOSSES",

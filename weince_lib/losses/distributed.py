@@ -55,11 +55,8 @@ class _GatherRows(torch.autograd.Function):
 def gather_rows(rows: Tensor) -> Tensor:
     """The rows of all ranks, shape ``(W * n, ...)``, with gradient to those of this rank.
 
-    Args:
-        rows: shape ``(n, ...)``, the same on every rank; rank r's are rows ``r n`` to ``(r+1) n``.
-
-    Returns:
-        The gathered rows. The gradient that reaches ``rows`` is the sum over all ranks' losses.
+    Every rank gives ``n`` rows; rank r's are rows ``r n`` to ``(r+1) n``. The gradient that reaches
+    ``rows`` is the sum over all ranks' losses.
     """
     gathered: Tensor = _GatherRows.apply(rows)
     return gathered

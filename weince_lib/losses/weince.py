@@ -13,11 +13,8 @@ from typing import Any, Literal, Self, Unpack, overload
 
 from torch import Tensor
 
-from .dense import blended_logits, endpoint_coordinate
 from .evidence import Evidence, TailEvidence, TailIndex, TailSettings, preset
 from .infonce import CallOptions, ContrastiveLoss, LossOptions, batch_loss
-
-__all__ = ["WEINCELoss", "blended_logits", "endpoint_coordinate", "weince_loss"]
 
 
 @overload
@@ -140,19 +137,18 @@ class WEINCELoss(ContrastiveLoss):
         return_evidence: bool = False,
     ) -> Tensor | tuple[Tensor, TailEvidence]:
         """Return the scalar loss of two ``(N, d)`` batches, or ``(loss, evidence)``."""
-        loss, evidence = weince_loss(
+        loss, evidence = batch_loss(
             z0,
             z1,
             self.temperature,
             self.settings,
-            ids=ids,
-            negatives=negatives,
             logit_scale=logit_scale,
-            return_evidence=True,
-            **self.options(),
+            impl=self.impl,
+            memory_budget=self.memory_budget,
+            **self._batch_options(ids, negatives),
         )
         self.enqueue(z1, ids)
-        return (loss, evidence) if return_evidence else loss
+        return (loss, evidence) if return_evidence and evidence is not None else loss
 
     def own_settings(self) -> dict[str, Any]:
         """The settings of the tail, for ``print(loss)``."""

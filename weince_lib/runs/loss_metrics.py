@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import math
 import statistics
 
 import torch
 from torch import nn
 
-from ..losses import sharpness
-from ..losses.sharpness import as_ablation
+from ..losses import LOSSES, sharpness
+from ..losses.sharpness import KNOWN
 from ..records.store import Metric
 from ..training import epoch_generator
 from ..vision import ImageSet, SimCLR, augmentation
@@ -18,7 +19,7 @@ from .config import VisionConfig
 #: Batches looked at. Their entropies agree within about 1 %, so that eight are plenty.
 BATCHES = 8
 #: Names of the metrics.
-NAMES = ("negative_entropy", "mean_lambda")
+NAMES = ("negative_entropy", "mean_lambda", "same_class_push")
 
 
 @torch.no_grad()
@@ -39,13 +40,15 @@ def loss_metrics(
         config: of the run.
 
     Returns:
-        ``negative_entropy`` (mean entropy of the gradient over negatives, in nats) and
-        ``mean_lambda``, each the mean over :data:`BATCHES` batches, with split ``"train"``.
+        Of :data:`NAMES` those that the loss has, each the mean over :data:`BATCHES` batches, with
+        split ``"train"``: ``negative_entropy`` (mean entropy of the gradient over negatives, in
+        nats), ``mean_lambda``, and of :data:`~weince_lib.losses.LOSSES` ``same_class_push`` (share
+        of the push on negatives that falls on the anchor's own class).
     """
-    try:
-        as_ablation(loss)
-    except TypeError:
+    if not isinstance(loss, KNOWN):
         return []
+    # The losses that were there before have records without the push on their own class.
+    labelled = isinstance(loss, tuple(LOSSES.values())) and bool(images.classes)
     device = next(model.parameters()).device
     network = copy.deepcopy(model).train()
     augment = augmentation(config.dataset)
@@ -55,7 +58,7 @@ def loss_metrics(
     for rows in order.split(config.batch_size)[:BATCHES]:
         if len(rows) == config.batch_size:
             views = augment(images.images[rows].to(device), generator)
-            found.append(sharpness(loss, network(views[0]), network(views[1])))
-    return [
-        Metric(name, statistics.fmean(getattr(s, name) for s in found), "train") for name in NAMES
-    ]
+            labels = images.labels[rows] if labelled else None
+            found.append(sharpness(loss, network(views[0]), network(views[1]), labels))
+    means = {name: statistics.fmean(getattr(s, name) for s in found) for name in NAMES}
+    return [Metric(name, mean, "train") for name, mean in means.items() if not math.isnan(mean)]
