@@ -65,12 +65,10 @@ class AblationSettings:
         link: of the loss over all candidates: ``"softmax"`` (lambda = 0), ``"blend"``, or
             ``"weibit"`` (lambda = 1).
         tail: how beta and lambda are read from the batch; of no use to ``"softmax"``.
-        fixed_beta: a tail index in place of the one read, the same for every anchor; ``None``
-            takes ``tail``'s.
+        fixed_beta: a tail index for every anchor, in place of the one read.
         assignment: whose lambda an anchor of the blend gets. ``"own"``; ``"shuffled"``: that of
-            the anchor before it in the batch, whose order is random, so another image's, with the
-            batch's lambdas kept as they are; ``"mean"``: the batch's mean; ``"fixed"``:
-            ``fixed_lambda``.
+            the anchor before it in the batch, another image's; ``"mean"``: the batch's mean;
+            ``"fixed"``: ``fixed_lambda``.
         fixed_lambda: in [0, 1], with ``assignment="fixed"``.
         softmax_weight: of the softmax loss over the hardest negatives; 0.5 in the release.
         weibit_weight: of the Weibit loss over them; 0.5 in the release.
@@ -280,8 +278,7 @@ def tail_slope(negatives: Tensor, number: int, floor: float = 1e-6) -> tuple[Ten
         floor: least shortfall.
 
     Returns:
-        The slope and the fit's coefficient of determination R^2, both of shape ``()``; R^2 is 0
-        for a tail without spread.
+        The slope and the fit's R^2, 0 for a tail without spread, both of shape ``()``.
     """
     k = min(max(LEAST_TAIL, int(TAIL_FRACTION * number)), number)
     (tail,) = smallest(negatives.reshape(1, -1).clone(), k, ordered=True)

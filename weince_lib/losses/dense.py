@@ -78,12 +78,9 @@ def candidate_cross_entropy(
 
 
 def cosines(problem: CandidateProblem) -> tuple[Tensor, Tensor]:
-    """Cosines of all anchors with all candidates, and which of them count.
+    """Cosines of all anchors with all candidates, float64, and which of them count, ``(A, C)``.
 
-    Returns:
-        ``scores``, shape ``(A, C)``, in the precision of the unit rows (float64), and ``counts``,
-        boolean, shape ``(A, C)``: False for the anchor itself and for candidates of its identity
-        other than its positive.
+    Those of the anchor itself and of its identity do not, all but its positive.
     """
     with torch.autocast(problem.anchors.device.type, enabled=False):
         scores = problem.anchors @ problem.rows.T

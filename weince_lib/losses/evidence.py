@@ -137,11 +137,8 @@ class TailEvidence:
 class TailReading:
     """What the tail of each anchor gives alone, before rho_0 is taken over the batch.
 
-    Attributes:
-        rho: as in :class:`TailEvidence`, shape ``(M,)``.
-        beta: as in :class:`TailEvidence`, shape ``(M,)``.
-        delta_aic: as in :class:`TailEvidence`, shape ``(M,)``.
-        usable: whether a fit was possible; lambda is 0 elsewhere. Boolean, shape ``(M,)``.
+    ``rho``, ``beta`` and ``delta_aic`` are those of :class:`TailEvidence`. ``usable`` says whether
+    a fit was possible; lambda is 0 elsewhere. Each has shape ``(M,)``.
     """
 
     rho: Tensor
@@ -154,7 +151,8 @@ class TailReading:
         """The readings of several problems as those of one batch."""
         if len(readings) == 1:
             return readings[0]
-        return cls(*(torch.cat([getattr(r, f.name) for r in readings]) for f in fields(cls)))
+        parts = zip(*((r.rho, r.beta, r.delta_aic, r.usable) for r in readings), strict=True)
+        return cls(*(torch.cat(part) for part in parts))
 
 
 @dataclass(frozen=True)
@@ -223,12 +221,8 @@ def tail_lines(tail: Tensor, resolution: float | None = None) -> tuple[Tensor, T
     points dropped, Weibull: log F = a + beta log delta; Gumbel proxy: log(-log F) = b + c log
     delta; AIC = n log(SSE / n) + 4. A slope of the wrong sign is penalised in its SSE.
 
-    Args:
-        tail: ascending shortfalls, shape ``(M, K)``.
-        resolution: as for :func:`has_spread`.
-
-    Returns:
-        ``beta = max(slope, 0)``, ``delta_aic`` and whether a fit was possible, each ``(M,)``.
+    Takes ascending shortfalls, shape ``(M, K)``; returns ``beta = max(slope, 0)``, ``delta_aic``
+    and whether a fit was possible, each ``(M,)``.
     """
     anchors, k = tail.shape
     drop = max(1, k // 20)
@@ -261,12 +255,8 @@ def endpoint_likelihood(
     excess mu = mean(delta_u - delta_m) has -k log mu - k. One parameter each, so
     Delta AIC = 2 (l_Weibull - l_exponential).
 
-    Args:
-        smallest: shortfalls, shape ``(M, k + 1)``, the largest last, the others in any order.
-        resolution: as for :func:`has_spread`.
-
-    Returns:
-        ``beta``, ``delta_aic`` and whether a fit was possible, each ``(M,)``.
+    Takes shortfalls, shape ``(M, k + 1)``, the largest last, the others in any order; returns
+    ``beta``, ``delta_aic`` and whether a fit was possible, each ``(M,)``.
     """
     anchors, points = smallest.shape
     k = points - 1
@@ -391,14 +381,8 @@ def read_tails(
 ) -> tuple[TailReading, Tensor | None]:
     """Read every anchor's tail block by block, the first of the streamed passes.
 
-    Args:
-        problem: anchors and candidates.
-        settings: see :class:`TailSettings`.
-        memory: budget in bytes; by default the device's.
-
-    Returns:
-        The reading, and the shortfalls as :func:`~weince_lib.losses.streaming.read_blocks` keeps
-        them for the second pass.
+    Returns the reading, and the shortfalls for the second pass as
+    :func:`~weince_lib.losses.streaming.read_blocks` keeps them within ``memory`` bytes.
     """
     reader = f"tail {settings.tail_index} {settings.evidence}"
     numbers = (settings.floor, settings.tail_size(problem.negatives))
@@ -480,8 +464,8 @@ def tail_evidence(
         settings: see :class:`TailSettings`; the paper's by default.
 
     Returns:
-        A :class:`TailEvidence`. With fewer negatives than a fit needs, or a tail without spread,
-        lambda is 0: the loss is then InfoNCE.
+        The evidence. With fewer negatives than a fit needs, or a tail without spread, lambda is 0:
+        the loss is then InfoNCE.
 
     Raises:
         ValueError: if ``scores`` is not square or ``positives`` does not fit it.

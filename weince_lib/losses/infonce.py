@@ -118,18 +118,9 @@ def batch_loss(
 ) -> tuple[Tensor, TailEvidence | None]:
     """InfoNCE, WEINCE or an endpoint link's loss of one batch of pairs.
 
-    Args:
-        z0: first views, or queries, shape ``(N, d)``.
-        z1: second views, or keys, same shape.
-        temperature: tau.
-        settings: how the tail is read, or the link; None is InfoNCE.
-        logit_scale: as for :func:`infonce_loss`, and so for the other keywords.
-        impl: as there.
-        memory_budget: as there.
-        **candidates: as there; see :class:`~weince_lib.losses.candidates.Batch`.
-
-    Returns:
-        The loss, shape ``()``, and the evidence of this rank's anchors, None but for WEINCE.
+    The arguments are those of :func:`infonce_loss`, and ``settings``: how the tail is read, or the
+    link; None is InfoNCE. Returns the loss, shape ``()``, and the evidence of this rank's anchors,
+    None but for WEINCE.
     """
     check_memory(memory_budget)
     check_impl(impl)
@@ -207,7 +198,17 @@ class ContrastiveLoss(nn.Module):
         logit_scale: Tensor | None = None,
     ) -> Any:
         """Return the scalar loss of two ``(N, d)`` batches of embeddings."""
-        loss, _ = batch_loss(
+        return self._loss_and_evidence(z0, z1, ids, negatives, logit_scale)[0]
+
+    def _loss_and_evidence(
+        self,
+        z0: Tensor,
+        z1: Tensor,
+        ids: Tensor | None,
+        negatives: Tensor | None,
+        logit_scale: Tensor | None,
+    ) -> tuple[Tensor, TailEvidence | None]:
+        found = batch_loss(
             z0,
             z1,
             self.temperature,
@@ -218,7 +219,7 @@ class ContrastiveLoss(nn.Module):
             **self._batch_options(ids, negatives),
         )
         self.enqueue(z1, ids)
-        return loss
+        return found
 
     def _batch_options(self, ids: Tensor | None, negatives: Tensor | None) -> dict[str, Any]:
         """What :class:`~weince_lib.losses.candidates.Batch` takes beside the pairs."""

@@ -114,10 +114,8 @@ class Rule:
     """One way for a loss to set its sharpness.
 
     Attributes:
-        read: takes the shortfalls of a block of anchors, shape ``(rows, C)``, infinite but for
-            negatives, which it may overwrite; the number of negatives n; whether every row has n;
-            and the rounding error of a cosine. Returns each anchor's numbers, shape ``(rows, m)``;
-            NaN where there is none.
+        read: as :data:`~weince_lib.losses.streaming.READERS` without settings of its own. Returns
+            each anchor's numbers, shape ``(rows, m)``; NaN where there is none.
         names: of these numbers, in order.
         set: takes the running means of the positives' median and of these numbers, in order (NaN
             where nothing has been read yet), the batch's own numbers, shape ``(A, m)``, and n.

@@ -81,8 +81,7 @@ def read_blocks(
         memory: budget in bytes for everything of a block's size; by default the device's.
 
     Returns:
-        The numbers, shape ``(A, m)``, and the matrix of shortfalls, shape ``(A, C)``, or None if it
-        exceeds the budget.
+        The numbers, ``(A, m)``, and the shortfalls, ``(A, C)``, or None if they exceed the budget.
     """
     size = problem.anchors.shape[0] * problem.columns * problem.dtype.itemsize
     keep = size <= working_memory(problem.anchors.device, memory)
@@ -214,9 +213,9 @@ class BlockLink:
             self.b = self.a * self.stretch
 
     def write_logits(self, rows: slice, delta: Tensor, out: Tensor, inner: Tensor) -> Tensor:
-        """Write the logits to ``out``; return what the derivative is taken of, in ``inner``.
+        """Write the logits to ``out``; return what the derivative is taken of.
 
-        Without a floor that is ``delta`` itself.
+        That is in ``inner`` or, of a pure link or without a floor, in ``delta``.
         """
         if self.b is None:
             torch.mul(delta, -self.a[rows], out=out)
@@ -225,7 +224,8 @@ class BlockLink:
             torch.log1p(inner, out=out).mul_(-self.b[rows])
             inner.add_(1.0)
         else:
-            inner = self._floored(delta, out=inner)
+            # A pure link has no further use for what lies below the floor.
+            inner = self._floored(delta, out=delta if self.pure else inner)
             torch.log(inner, out=out).mul_(-self.b[rows])
             if not self.pure:
                 out.addcmul_(delta, self.a[rows], value=-1.0)
@@ -322,9 +322,6 @@ def candidate_nll(
 
     Returns:
         Scalar, in nats per anchor.
-
-    Raises:
-        RuntimeError: in the backward pass of a backward pass.
     """
     candidates = problem.candidates
     grad = torch.is_grad_enabled()

@@ -137,17 +137,7 @@ class WEINCELoss(ContrastiveLoss):
         return_evidence: bool = False,
     ) -> Tensor | tuple[Tensor, TailEvidence]:
         """Return the scalar loss of two ``(N, d)`` batches, or ``(loss, evidence)``."""
-        loss, evidence = batch_loss(
-            z0,
-            z1,
-            self.temperature,
-            self.settings,
-            logit_scale=logit_scale,
-            impl=self.impl,
-            memory_budget=self.memory_budget,
-            **self._batch_options(ids, negatives),
-        )
-        self.enqueue(z1, ids)
+        loss, evidence = self._loss_and_evidence(z0, z1, ids, negatives, logit_scale)
         return (loss, evidence) if return_evidence and evidence is not None else loss
 
     def own_settings(self) -> dict[str, Any]:
