@@ -26,6 +26,7 @@ from weince_lib.losses import (
 )
 
 N, D, QUEUED, EXTRA = 16, 5, 7, 4
+#: Gates that are half open on the small batches of a test, so that lambda is neither 0 nor 1.
 SETTINGS: dict[str, TailSettings | None] = {
     "infonce": None,
     **{

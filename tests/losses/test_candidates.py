@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gloo_ranks import SETTINGS
 from torch import Tensor
 from transcribed_weince import Anchor, Reading, read_tail, scores_loss, universe_loss
 
 from weince_lib.losses import (
     PRESETS,
     NegativeQueue,
-    TailSettings,
     WEINCELoss,
     infonce_from_scores,
     infonce_loss,
@@ -23,12 +23,6 @@ from weince_lib.losses import (
     weince_loss,
 )
 
-#: Gates that are half open on the small batches of a test, so that lambda is neither 0 nor 1.
-SOFT = {"min_tail": 8, "cap_sharpness": 1.0, "evidence_sharpness": 0.2, "evidence_margin": 0.0}
-SETTINGS: dict[str, TailSettings | None] = {
-    "infonce": None,
-    **{name: dataclasses.replace(how, **SOFT) for name, how in PRESETS.items()},
-}
 N, D, EXTRA, QUEUED = 15, 6, 4, 9
 SETS: dict[str, dict[str, Any]] = {
     "two-view": {},

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import gloo_ranks
@@ -127,20 +123,3 @@ def test_gather_without_a_process_group(loss: Any) -> None:
     data = whole_batch()
     with pytest.raises(RuntimeError, match=r"needs an initialised process group.*init_process"):
         loss(gather_distributed=True)(data["x0"], data["x1"])
-
-
-@pytest.mark.slow
-def test_under_torchrun() -> None:
-    script = Path(__file__).with_name("torchrun_smoke.py")
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [sys.executable, *launcher, str(script)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    for rank in range(2):
-        assert f"rank {rank} of 2 agrees with one process" in done.stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -143,15 +142,6 @@ def test_a_state_goes_on_elsewhere() -> None:
     first.update(evidence(1))
     second.update(evidence(1))
     assert second.summary() == first.summary()
-
-
-def test_log_to_writes_every_number_once() -> None:
-    rows: list[tuple[str, float, int]] = []
-    monitor, writer = TailMonitor(), SimpleNamespace(add_scalar=lambda *row: rows.append(row))
-    monitor.update(evidence(0))
-    summary = monitor.log_to(writer, 12)
-    assert rows == [(f"tail/{name}", value, 12) for name, value in summary.items()]
-    assert summary == monitor.summary()
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,11 @@ from .evidence import (
     log_points,
     preset,
     read_tails,
+    smallest,
     tail_evidence,
 )
 from .link import endpoint_coordinate
-from .streaming import candidate_nll, smallest
+from .streaming import candidate_nll
 
 Link = Literal["softmax", "blend", "weibit"]
 Assignment = Literal["own", "shuffled", "mean", "fixed"]

@@ -125,8 +125,9 @@ def batch_loss(
     check_memory(memory_budget)
     check_impl(impl)
     dense = impl == "reference"
+    validate = candidates.get("validate", True)
+    scale = logit_slope(temperature, logit_scale, z0, validate=validate)
     batch = Batch(z0, z1, **candidates)
-    scale = logit_slope(temperature, logit_scale, z0, validate=batch.validate)
     loss, evidence = problem_loss(
         batch.problems(twice_differentiable=dense),
         scale,
@@ -136,11 +137,12 @@ def batch_loss(
         memory=memory_budget,
     )
     dtype = loss_dtype(z0)
-    if not isinstance(settings, TailSettings) or evidence is None:
-        return loss.to(dtype), None
-    if may_look(z0, batch.validate):
-        look_for_duplicates(evidence.rho, settings.floor)
-    return loss.to(dtype), evidence.to(dtype)
+    if evidence is not None and isinstance(settings, TailSettings):
+        if may_look(z0, validate):
+            look_for_duplicates(evidence.rho, settings.floor)
+        if dense:  # the streamed passes have this dtype throughout
+            evidence = evidence.to(dtype)
+    return loss.to(dtype), evidence
 
 
 class ContrastiveLoss(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,13 +43,6 @@ def look_for_duplicates(rho: Tensor, floor: float) -> None:
     if share > DUPLICATES:
         _told.append(share)
         warn_of_duplicates(share, 2 * floor)
-
-
-class ScalarWriter(Protocol):
-    """What :meth:`TailMonitor.log_to` writes to, such as TensorBoard's ``SummaryWriter``."""
-
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> Any:
-        """Record one number at one step."""
 
 
 class TailMonitor:
@@ -176,13 +169,3 @@ class TailMonitor:
         sums = state["sums"]
         # On the CPU until the first update, which takes it to where the evidence is.
         self._sums = None if sums is None else torch.tensor(sums, dtype=torch.float64)
-
-    def log_to(self, writer: ScalarWriter, step: int, prefix: str = "tail/") -> dict[str, float]:
-        """Write the summary, each name after ``prefix``, to TensorBoard; return it.
-
-        ``writer`` may be anything with ``add_scalar``; ``step`` is the global step.
-        """
-        summary = self.summary()
-        for name, value in summary.items():
-            writer.add_scalar(prefix + name, value, step)
-        return summary

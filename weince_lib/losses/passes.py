@@ -53,64 +53,54 @@ def problem_loss(
         The loss in nats per anchor, shape ``()``, and the evidence, None but for WEINCE.
     """
     scored = [cosines(problem) for problem in problems] if dense else []
-    losses = []
-    if not isinstance(settings, TailSettings):
-        link = settings or EndpointLink(curvature=0.0)
-        for i, problem in enumerate(problems):
-            if dense:
-                scores, counts = scored[i]
-                logits = link.coordinate(scores) * scale
-                loss = candidate_cross_entropy(
-                    logits, problem.positives, counts, decoupled=link.decoupled
-                )
-            else:
-                loss = candidate_nll(
-                    problem,
-                    scale.to(problem.dtype).expand(problem.positives.shape),
-                    memory=memory,
-                    offset=link.offset,
-                    decoupled=link.decoupled,
-                )
-            losses.append(loss)
-        return mean_loss(losses), None
+    tails = settings if isinstance(settings, TailSettings) else None
+    link = settings if isinstance(settings, EndpointLink) else EndpointLink(curvature=0.0)
     shortfalls: list[Tensor | None] = [None] * len(problems)
-    if evidence is None:
+    if tails is not None and evidence is None:
         readings = []
         for i, problem in enumerate(problems):
             if dense:
                 scores, counts = scored[i]
                 is_negative = counts.scatter(1, problem.positives[:, None], value=False)
-                reading = read_score_tails(
-                    scores.detach(), is_negative, settings, problem.negatives
-                )
+                reading = read_score_tails(scores.detach(), is_negative, tails, problem.negatives)
             else:
-                reading, shortfalls[i] = read_tails(problem, settings, memory)
+                reading, shortfalls[i] = read_tails(problem, tails, memory)
             readings.append(reading)
         reading = TailReading.join(readings)
         batch_rho = gather_constant(reading.rho) if all_ranks else None
-        evidence = blend_weights(reading, settings, batch_rho)
+        evidence = blend_weights(reading, tails, batch_rho)
+    losses = []
     for i, problem in enumerate(problems):
         anchors = problem.positives.shape[0]
         part = slice(i * anchors, (i + 1) * anchors)
-        lam, beta = evidence.lam[part], evidence.beta[part]
         if dense:
             scores, counts = scored[i]
-            logits = blended_logits(scores, lam, beta, 1.0 / scale, settings.floor)
-            loss = candidate_cross_entropy(logits, problem.positives, counts)
+            if tails is None or evidence is None:
+                logits = link.coordinate(scores) * scale
+            else:
+                lam, beta = evidence.lam[part], evidence.beta[part]
+                logits = blended_logits(scores, lam, beta, 1.0 / scale, tails.floor)
+            loss = candidate_cross_entropy(
+                logits, problem.positives, counts, decoupled=tails is None and link.decoupled
+            )
+        elif tails is None or evidence is None:
+            loss = candidate_nll(
+                problem,
+                scale.to(problem.dtype).expand(problem.positives.shape),
+                memory=memory,
+                offset=link.offset,
+                decoupled=link.decoupled,
+            )
         else:
+            lam, beta = evidence.lam[part], evidence.beta[part]
             loss = candidate_nll(
                 problem,
                 slope=(1.0 - lam) * scale.to(lam.dtype),
                 power=lam * beta,
-                floor=settings.floor,
+                floor=tails.floor,
                 rho=evidence.rho[part],
                 shortfalls=shortfalls[i],
                 memory=memory,
             )
         losses.append(loss)
-    return mean_loss(losses), evidence
-
-
-def mean_loss(losses: list[Tensor]) -> Tensor:
-    """The mean of scalars; problems of one batch have equally many anchors."""
-    return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+    return losses[0] if len(losses) == 1 else torch.stack(losses).mean(), evidence

@@ -18,7 +18,6 @@ from .candidates import Batch
 from .dense import candidate_cross_entropy, cosines
 from .infonce import ContrastiveLoss, LossOptions
 from .link import endpoint_coordinate
-from .passes import mean_loss
 
 
 class DenseLoss(ContrastiveLoss):
@@ -54,7 +53,7 @@ class DenseLoss(ContrastiveLoss):
             scores, counts = cosines(problem)
             losses.append(self.from_cosines(scores, problem.positives, counts, scale))
         self.enqueue(z1, ids)
-        return mean_loss(losses).to(loss_dtype(z0))
+        return torch.stack(losses).mean().to(loss_dtype(z0))
 
 
 class HardNegativeLoss(DenseLoss):

@@ -62,11 +62,10 @@ from .arguments import loss_dtype
 from .candidates import Batch
 from .dense import candidate_cross_entropy, cosines
 from .distributed import gather_constant
-from .evidence import TailSettings, endpoint_likelihood
+from .evidence import TailSettings, endpoint_likelihood, smallest
 from .infonce import ContrastiveLoss, LossOptions
 from .link import endpoint_coordinate
-from .passes import mean_loss
-from .streaming import READERS, candidate_nll, read_blocks, smallest
+from .streaming import READERS, candidate_nll, read_blocks
 
 #: Weight of the past in a running mean, that of batch normalisation: a memory of ten steps. It
 #: evens out what differs between batches, and is short beside the hundreds of steps in which
@@ -303,7 +302,7 @@ class SelfSettingLoss(ContrastiveLoss):
                     weight=how.weight,
                 )
             losses.append(loss if how.constant is None else loss + how.constant)
-        loss = mean_loss(losses).to(loss_dtype(z0))
+        loss = torch.stack(losses).mean().to(loss_dtype(z0))
         self.enqueue(z1, ids)
         return loss
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,8 +43,6 @@ BUFFERS = 4
 #: against 2,048 columns in float32) fit; a larger problem takes so long that getting memory costs
 #: little beside it.
 KEPT = 16 * 2**20
-#: Below this many numbers a second thread costs more than it saves.
-THREADED_SELECTION = 2**20
 #: Anchors looked at before the first block, to see whether shortfalls reach near the cap.
 PROBED = 16
 #: Up to this many anchors, adding a matrix to its transpose costs less than a product with it.
@@ -144,32 +141,6 @@ def _(anchors: Tensor, candidates: Tensor | None, *others: Any) -> tuple[Tensor,
 def reaches_near(shortfalls: Tensor) -> bool:
     """Whether any of the shortfalls asks for a float64 product. Waits for an accelerator."""
     return bool((shortfalls < NEAR).any())
-
-
-def smallest(block: Tensor, count: int, ordered: bool) -> Tensor:
-    """The ``count`` smallest of each row, the largest of them last; overwrites ``block``.
-
-    numpy's selection is several times faster on a CPU than ``torch.topk``, which also carries
-    indices along.
-    """
-    if block.device.type != "cpu":
-        return block.topk(count, dim=1, largest=False, sorted=True).values
-    array = block.numpy()
-
-    def select(part: slice) -> None:
-        array[part].partition(count - 1, axis=1)
-        if ordered:
-            array[part, :count].sort(axis=1)
-
-    rows = array.shape[0]
-    workers = min(torch.get_num_threads(), rows) if array.size >= THREADED_SELECTION else 1
-    if workers > 1:
-        step = -(-rows // workers)
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(select, [slice(i, i + step) for i in range(0, rows, step)]))
-    else:
-        select(slice(None))
-    return block[:, :count]
 
 
 # The second pass: loss and gradient ----------------------------------------------------------
