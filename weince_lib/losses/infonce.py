@@ -198,7 +198,7 @@ class ContrastiveLoss(nn.Module):
         ids: Tensor | None = None,
         negatives: Tensor | None = None,
         logit_scale: Tensor | None = None,
-    ) -> Any:
+    ) -> Tensor:
         """Return the scalar loss of two ``(N, d)`` batches of embeddings."""
         return self._loss_and_evidence(z0, z1, ids, negatives, logit_scale)[0]
 

@@ -260,7 +260,7 @@ class SelfSettingLoss(ContrastiveLoss):
         values = (self.totals / self.weights).tolist()
         return dict(zip(self.names, values, strict=True))
 
-    def forward(
+    def forward(  # type: ignore[override]  # it has no temperature to scale
         self, z0: Tensor, z1: Tensor, *, ids: Tensor | None = None, negatives: Tensor | None = None
     ) -> Tensor:
         """Return the scalar loss of two ``(N, d)`` batches, float32 (float64 for float64 input).

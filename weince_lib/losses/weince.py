@@ -126,7 +126,7 @@ class WEINCELoss(ContrastiveLoss):
         """
         return cls(temperature, **dataclasses.asdict(preset(name)), **options)
 
-    def forward(
+    def forward(  # type: ignore[override]  # it may return the evidence too
         self,
         z0: Tensor,
         z1: Tensor,
