@@ -61,7 +61,7 @@ from weince_lib.choice import (
 from weince_lib.evaluation import Interval
 from weince_lib.experiments import by_profile, provenance, record_checks
 from weince_lib.links import gumbel_link
-from weince_lib.losses.similarity import two_view_scores
+from weince_lib.losses.candidates import two_view_scores
 
 torch.set_num_threads(1)
 draws = by_profile(profile, quick=100_000, cpu=2_000_000)

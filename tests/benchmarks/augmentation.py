@@ -4,16 +4,13 @@
 
 The same images are augmented twice: by torchvision's transforms one image at a time, on PIL images
 as the authors' loaders do, and by ours on the whole batch. Rounds alternate, so that a busy machine
-slows both alike; medians are reported. ``--cpu-time`` counts processor time on one thread instead
-of the wall's, which a busy machine disturbs less. Then training steps of the cpu profile with
-InfoNCE and WEINCE are timed in turn (``--steps 0`` leaves them out). On a CUDA device: the same for
-ResNet-50 at batch 256 on 32 x 32 pixels, with peak memory and the copies from the host during an
-epoch.
+slows both alike; medians are reported. Then training steps of the cpu profile with InfoNCE and
+WEINCE are timed in turn (``--steps 0`` leaves them out). On a CUDA device: the same for ResNet-50
+at batch 256 on 32 x 32 pixels, with peak memory and the copies from the host during an epoch.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable
@@ -23,7 +20,7 @@ from torch import Tensor
 from torchvision import transforms as tv
 from torchvision.transforms.functional import to_pil_image
 
-from tests.benchmarks.timing import in_turn
+from tests.benchmarks.timing import clock_of, in_turn, parser_of
 from weince_lib.experiments import VisionConfig, vision_config
 from weince_lib.runs.fastest import TrainingStep, timed
 from weince_lib.vision import TrainingSettings, TwoViewAugment, build_simclr, train
@@ -159,17 +156,13 @@ def cuda_section(steps: int) -> None:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--images", type=int, default=256)
     parser.add_argument("--seconds", type=float, default=20.0, help="per image size")
     parser.add_argument("--steps", type=int, default=20, help="timed steps of each loss")
     parser.add_argument("--precision", default="float32", help="of the cpu profile's steps")
-    parser.add_argument("--cpu-time", action="store_true", help="processor time of one thread")
     options = parser.parse_args()
-    clock = time.perf_counter
-    if options.cpu_time:
-        torch.set_num_threads(1)
-        clock = time.process_time
+    clock = clock_of(options)
     print(f"torch {torch.__version__}, {torch.get_num_threads()} thread(s)")
     augmentation_section(options.images, options.seconds, clock)
     if options.steps:

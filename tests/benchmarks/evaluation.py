@@ -5,19 +5,16 @@
 
 The probe's size is CIFAR's: 80 % of 50,000 images, ResNet-18 features, five seeds. One by one means
 ``torch.nn.Linear``, autograd and Adam, as most would write it, seed after seed, on a tenth of the
-epochs and scaled. ``--cpu-time`` prints processor time over all threads, which a busy machine
-disturbs less.
+epochs and scaled.
 """
 
 from __future__ import annotations
-
-import argparse
-import time
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tests.benchmarks.timing import clock_of, parser_of
 from weince_lib.evaluation import PROBE_SEEDS, knn_evaluate
 from weince_lib.evaluation.probe import train_layers
 
@@ -39,16 +36,13 @@ def one_probe(features: Tensor, labels: Tensor, seed: int, epochs: int) -> torch
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=40_000)
-    parser.add_argument("--width", type=int, default=512)
-    parser.add_argument("--classes", type=int, default=10)
-    parser.add_argument("--epochs", type=int, default=100)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--cpu-time", action="store_true")
+    parser = parser_of(__doc__)
+    sizes = {"rows": 40_000, "width": 512, "classes": 10, "epochs": 100, "threads": 2}
+    for name, default in sizes.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    clock = time.process_time if options.cpu_time else time.perf_counter
+    clock = clock_of(options)
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(options.rows, options.width, generator=generator).relu()
     y = torch.randint(0, options.classes, (options.rows,), generator=generator)

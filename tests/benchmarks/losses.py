@@ -4,13 +4,11 @@
         [--skip reference metric-learning] [--cosine 0.97] [--cpu-time]
 
 Times are medians of interleaved runs of forward and backward together, as ratios to plain autograd
-InfoNCE in the same run: a busy machine slows all of them alike. ``--cpu-time`` counts processor
-time on one thread instead, which a busy machine disturbs less. ``--skip`` leaves out contestants by
-a part of their name: at N = 4,096 the slow ones take minutes a round. ``--cosine`` is the typical
-cosine between different items, 0 by default; near 1, as after training, float64 products are needed
-throughout. Peak memory is taken in a fresh
-process each, above the process with its inputs. On a CUDA device the loss stage and the whole step
-of a ResNet-18 are measured too.
+InfoNCE in the same run: a busy machine slows all of them alike. ``--skip`` leaves out contestants
+by a part of their name: at N = 4,096 the slow ones take minutes a round. ``--cosine`` is the
+typical cosine between different items; near 1, as after training, all products are in float64.
+Peak memory is taken in a fresh process each, above the process with its inputs. On a CUDA device
+the loss stage and the whole step of a ResNet-18 are measured too.
 """
 
 from __future__ import annotations
@@ -18,18 +16,15 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib.util
-import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tests.benchmarks.timing import in_turn
+from tests.benchmarks.timing import clock_of, in_turn, megabytes_used, parser_of
 from weince_lib.losses import RULES, EndpointLoss, InfoNCELoss, SelfSettingLoss, WEINCELoss
 
 D = 128
@@ -110,29 +105,8 @@ def once(loss: Loss, z0: Tensor, z1: Tensor) -> None:
         torch.cuda.synchronize()
 
 
-def interleaved(
-    losses: dict[str, Loss],
-    z: tuple[Tensor, Tensor],
-    seconds: float,
-    clock: Callable[[], float] = time.perf_counter,
-) -> dict[str, float]:
-    """Median seconds of each loss, taken in turn for about ``seconds``, three rounds at least."""
-    calls = {name: functools.partial(once, loss, *z) for name, loss in losses.items()}
-    return in_turn(calls, clock, seconds=seconds)
-
-
-def megabytes_used() -> float:
-    """Largest resident size of this process so far."""
-    status = Path("/proc/self/status")
-    if status.exists():  # Linux's getrusage counts what the parent held when it forked
-        line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM"))
-        return int(line.split()[1]) / 1024
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
-
-
 def print_peak(name: str, n: int) -> None:
-    """In a fresh process: peak of one forward and backward above what was there before, in MiB."""
+    """Peak of one forward and backward above what was there before, in MiB, for :func:`peak`."""
     loss = contestants()[name]()
     once(loss, *batch(4))  # imports, thread pools
     z = batch(n)
@@ -148,30 +122,22 @@ def peak(name: str, n: int) -> float:
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def cpu_section(
-    sizes: list[int],
-    memory_size: int,
-    seconds: float,
-    *,
-    skip: list[str],
-    cosine: float,
-    cpu_time: bool,
-) -> None:
+def cpu_section(options: argparse.Namespace) -> None:
     """Print time ratios per size and peak memory."""
-    if cpu_time:
-        torch.set_num_threads(1)
-    clock = time.process_time if cpu_time else time.perf_counter
+    clock = clock_of(options)
     print(
         f"torch {torch.__version__}, {torch.get_num_threads()} threads, d = {D}, float32, "
-        f"cosines about {cosine:g}"
+        f"cosines about {options.cosine:g}"
     )
     made = {
         name: make()
         for name, make in contestants().items()
-        if name == BASELINE or not any(part in name for part in skip)
+        if name == BASELINE or not any(part in name for part in options.skip)
     }
-    for n in sizes:
-        medians = interleaved(made, batch(n, cosine=cosine), seconds, clock)
+    for n in options.sizes:
+        z = batch(n, cosine=options.cosine)
+        calls = {name: functools.partial(once, loss, *z) for name, loss in made.items()}
+        medians = in_turn(calls, clock, seconds=options.seconds)
         print(f"\nN = {n}{'time':>33s}{'ratio':>8s}{'peak memory above inputs':>28s}")
         for name, median in medians.items():
             ratio = median / medians[BASELINE]
@@ -179,9 +145,9 @@ def cpu_section(
             print(f"{name:30s}{median * 1e3:9.1f} ms{ratio:8.2f}{used:24.0f} MiB", flush=True)
         for name in (name for name in medians if "streaming" in name and STREAMING in medians):
             print(f"{name:30s}{medians[name] / medians[STREAMING]:8.2f} of {STREAMING}")
-    print(f"\nN = {memory_size}{'peak memory above inputs':>43s}")
+    print(f"\nN = {options.memory_size}{'peak memory above inputs':>43s}")
     for name in (name for name in made if "streaming" in name):
-        print(f"{name:30s}{peak(name, memory_size):16.0f} MiB", flush=True)
+        print(f"{name:30s}{peak(name, options.memory_size):16.0f} MiB", flush=True)
 
 
 def cuda_section(steps: int = 50) -> None:
@@ -194,7 +160,8 @@ def cuda_section(steps: int = 50) -> None:
         f"\n{torch.cuda.get_device_name()}: N = {n}; the paper (L40S): loss stage 0.65 -> 2.11 ms,"
     )
     print("step 253.3 -> 255.0 ms")
-    stage = interleaved(made, batch(n, device), seconds=10)
+    z = batch(n, device)
+    stage = in_turn({name: functools.partial(once, made[name], *z) for name in made}, seconds=10)
     network = resnet18(num_classes=D).to(device)
     optimiser = torch.optim.Adam(network.parameters(), 3e-4)
     images = torch.randn(2 * n, 3, 64, 64, device=device)
@@ -217,11 +184,10 @@ def cuda_section(steps: int = 50) -> None:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[256, 1024, 4096])
     parser.add_argument("--memory-size", type=int, default=16384)
     parser.add_argument("--seconds", type=float, default=20.0, help="per size")
-    parser.add_argument("--cpu-time", action="store_true", help="processor time of one thread")
     parser.add_argument("--skip", nargs="*", default=[], help="parts of names to leave out")
     parser.add_argument("--cosine", type=float, default=0.0, help="between items, in [0, 1)")
     parser.add_argument("--peak", help=argparse.SUPPRESS)
@@ -231,14 +197,7 @@ def main() -> None:
         return
     if not 0.0 <= arguments.cosine < 1.0:
         parser.error(f"--cosine must lie in [0, 1), got {arguments.cosine}")
-    cpu_section(
-        arguments.sizes,
-        arguments.memory_size,
-        arguments.seconds,
-        skip=arguments.skip,
-        cosine=arguments.cosine,
-        cpu_time=arguments.cpu_time,
-    )
+    cpu_section(arguments)
     if torch.cuda.is_available():
         cuda_section()
 

@@ -40,14 +40,9 @@ print(json.dumps({"peak": peak, "seconds": time.time() - began}))
 
 @dataclass(frozen=True)
 class Taken:
-    """What one notebook took.
+    """What one notebook took: the kernel's peak of resident memory, and encoders it trained.
 
-    Attributes:
-        name: the notebook.
-        peak_mb: the kernel's largest resident memory.
-        seconds: wall time.
-        trained: encoders it trained, which had not been there.
-        error: why it failed, empty if it did not.
+    ``error`` says why it failed, and is empty if it did not.
     """
 
     name: str

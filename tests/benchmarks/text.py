@@ -7,8 +7,7 @@ Whole training steps of the cpu profile's encoder at batch 512: tokens fetched f
 two dropout passes, loss, gradient, AdamW. Sentences are random, as long as WordNet's glosses, and
 tokenised beforehand for all. Steps of ours alternate with those of the same encoder written as
 most would: ``torch.nn.Embedding`` and the mean over padded tokens, or ``torch.nn.EmbeddingBag``,
-autograd cross-entropy and ``torch.optim.AdamW`` as it comes. Medians and their ratios are printed,
-since a busy machine slows all alike. ``--cpu-time`` counts processor time on one thread instead.
+autograd cross-entropy and ``torch.optim.AdamW`` as it comes. Medians and their ratios are printed.
 
 Then a file of ``--lines`` generated sentences is checked and tokenised by a fresh process, whose
 time and peak of resident memory above its imports are printed; a tenth of them first, to show that
@@ -17,13 +16,10 @@ the peak does not grow with the file (``--lines 0`` leaves this out).
 
 from __future__ import annotations
 
-import argparse
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +28,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tests.benchmarks.timing import clock_of, in_turn, parser_of
 from weince_lib.runs.text_config import text_config
 from weince_lib.studies.plan import VOCABULARY
 from weince_lib.text.encoders import StaticEncoder, masked_mean
@@ -47,16 +44,11 @@ WIDTH, SENTENCES = 384, 65_536
 GOAL = 100_000
 Step = Callable[[np.ndarray], object]
 
-# Peaks are VmHWM: getrusage's counts what the parent held when it forked.
 _CHILD = """
 import json, sys, time
-from pathlib import Path
+from tests.benchmarks.timing import megabytes_used as peak
 from weince_lib.text.corpora import load_corpus
 from weince_lib.text.tokens import SentenceTokenizer, tokenise, word_tokenizer
-
-def peak():
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(x for x in lines if x.startswith("VmHWM")).split()[1]) / 1024
 
 before, began = peak(), time.time()
 corpus = load_corpus(f"file:{sys.argv[1]}")
@@ -145,7 +137,6 @@ def plain(encoder: nn.Module, corpus: TokenisedCorpus) -> Step:
 
 def static_section(batch: int, seconds: float, clock: Callable[[], float]) -> None:
     """Print sentences a minute of each contestant, and ratios."""
-    draw = np.random.default_rng(1)
     dropout = text_config("cpu").token_dropout
     with tempfile.TemporaryDirectory() as folder:
         corpus = random_corpus(Path(folder))
@@ -156,29 +147,24 @@ def static_section(batch: int, seconds: float, clock: Callable[[], float]) -> No
             "plain loop, padded mean": plain(PaddedMean(words, dropout), corpus),
             "plain loop, EmbeddingBag": plain(Bags(words, dropout), corpus),
         }
-        times: dict[str, list[float]] = {name: [] for name in steps}
-        for step in steps.values():
-            step(np.arange(batch))  # warm up
-        end = time.perf_counter() + seconds
-        while len(times["InfoNCE"]) < 5 or time.perf_counter() < end:
-            rows = draw.choice(SENTENCES, batch, replace=False)
-            for name, step in steps.items():
-                start = clock()
-                step(rows)
-                times[name].append(clock() - start)
-    medians = {name: statistics.median(values) for name, values in times.items()}
+
+        def calls(step: Step) -> Callable[[], object]:
+            draw = np.random.default_rng(1)  # the same sentences for each
+            return lambda: step(draw.choice(SENTENCES, batch, replace=False))
+
+        medians = in_turn(
+            {name: calls(step) for name, step in steps.items()}, clock, rounds=5, seconds=seconds
+        )
     for name, median in medians.items():
         print(
             f"static encoder, batch {batch}, {name}: {1e3 * median:.1f} ms a step, "
             f"{60 * batch / median:,.0f} sentences a minute, {medians['InfoNCE'] / median:.2f} of "
-            f"our InfoNCE's (median of {len(times[name])})",
+            "our InfoNCE's",
             flush=True,
         )
-    excess = statistics.median(
-        w / i - 1 for w, i in zip(times["WEINCE"], times["InfoNCE"], strict=True)
-    )
+    excess = medians["WEINCE"] / medians["InfoNCE"] - 1
     rate = 60 * batch / medians["WEINCE"]
-    print(f"WEINCE's step over InfoNCE's: {100 * excess:+.1f} % (median over pairs of steps)")
+    print(f"WEINCE's step over InfoNCE's: {100 * excess:+.1f} %")
     print(f"goal of {GOAL:,} sentences a minute: {'reached' if rate > GOAL else 'NOT REACHED'}")
 
 
@@ -208,16 +194,15 @@ def stream_section(lines: int) -> None:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--seconds", type=float, default=30.0, help="of training steps")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--cpu-time", action="store_true", help="processor time of one thread")
     parser.add_argument("--lines", type=int, default=1_000_000, help="of the long file; 0 for none")
     options = parser.parse_args()
-    torch.set_num_threads(1 if options.cpu_time else options.threads)
+    torch.set_num_threads(options.threads)
+    clock = clock_of(options)
     print(f"torch {torch.__version__}, {torch.get_num_threads()} thread(s)")
-    clock = time.process_time if options.cpu_time else time.perf_counter
     static_section(options.batch, options.seconds, clock)
     if options.lines:
         stream_section(options.lines)

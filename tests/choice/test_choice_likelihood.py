@@ -20,7 +20,7 @@ from weince_lib.choice import (
     sample_winners,
     top1_log_likelihood,
 )
-from weince_lib.losses.similarity import two_view_scores
+from weince_lib.losses.candidates import two_view_scores
 
 SCORES = [0.3, -1.2, 2.0, 0.9]
 

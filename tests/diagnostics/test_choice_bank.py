@@ -10,7 +10,7 @@ from link_samples import random_bank
 from torch import nn
 
 from weince_lib.diagnostics import ChoiceBank, ScoreBank, choices_of, two_view_bank
-from weince_lib.losses.similarity import two_view_scores
+from weince_lib.losses.candidates import two_view_scores
 from weince_lib.vision import TwoViewAugment, build_simclr
 
 

@@ -19,8 +19,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from sentence_transformers.util import dot_score
 
 from weince_lib.integrations.sentence_transformers import MultipleNegativesRankingLoss
+from weince_lib.losses.dense import blended_logits
 from weince_lib.losses.evidence import evidence_from_tail
-from weince_lib.losses.weince import blended_logits
 
 NOUNS = ("cat", "dog", "river", "house", "tree", "car", "bird", "stone")
 VERBS = ("runs", "sleeps", "falls", "waits")

@@ -13,8 +13,12 @@ from torch import Tensor
 
 from weince_lib.losses import (
     PRESETS,
+    ArctanhLoss,
+    EndpointLoss,
+    HardNegativeLoss,
     InfoNCELoss,
     NegativeQueue,
+    SelfSettingLoss,
     TailSettings,
     WEINCELoss,
     infonce_loss,
@@ -22,6 +26,7 @@ from weince_lib.losses import (
 )
 
 N, D, QUEUED, EXTRA = 16, 5, 7, 4
+#: Gates that are half open on the small batches of a test, so that lambda is neither 0 nor 1.
 SETTINGS: dict[str, TailSettings | None] = {
     "infonce": None,
     **{
@@ -50,6 +55,14 @@ CASES = [
     for name in SETTINGS
     for impl in ("streaming", "reference")
 ]
+#: The losses that have no case above.
+FAMILY: dict[str, Any] = {
+    "endpoint": lambda **o: EndpointLoss(0.3, decoupled=True, **o),
+    **{rule: lambda rule=rule, **o: SelfSettingLoss(rule, **o) for rule in ("tail", "median")},
+    "kl": lambda **o: SelfSettingLoss("kl", **o),
+    "hard-negatives": HardNegativeLoss,
+    "arctanh": ArctanhLoss,
+}
 
 
 def whole_batch(dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
@@ -103,6 +116,17 @@ def one_case(
     return {**found, "weight": weight.grad, "scale": scale.grad}
 
 
+def family_case(name: str, rank: int = 0, world: int = 1) -> dict[str, Tensor]:
+    """Loss, gradients of a rank's embeddings and the loss's state after two steps."""
+    data, loss_fn = whole_batch(), FAMILY[name](gather_distributed=world > 1)
+    mine = slice(rank * N // world, (rank + 1) * N // world)
+    for shift in (0.0, 0.5):
+        z = [(data[x] + shift)[mine].requires_grad_() for x in ("x0", "x1")]
+        loss = loss_fn(*z)
+    z0, z1 = torch.autograd.grad(loss, z)
+    return {"loss": loss.detach(), "z0": z0, "z1": z1, **loss_fn.state_dict()}
+
+
 def message(function: Any, *args: Any, **options: Any) -> str:
     """The error that a call raises, or what it returned instead."""
     try:
@@ -138,6 +162,7 @@ def run(rank: int, world: int) -> dict[str, Any]:
         for shared in ("weight", "scale"):  # as DistributedDataParallel does
             dist.all_reduce(found[case][shared])
             found[case][shared] /= world
+    found |= {name: family_case(name, rank, world) for name in FAMILY}
     found["errors"] = errors(rank, world)
     # Without gathering, a rank's loss is that of its own batch and nothing else.
     found["apart"] = one_case("two-view", "paper", "streaming", rank, world)

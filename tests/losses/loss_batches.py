@@ -1,7 +1,8 @@
-"""Batches of paired embeddings for the tests of the losses."""
+"""Batches of paired embeddings for the tests of the losses, and what is compared of a loss."""
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,3 +27,11 @@ def two_views(
         for _ in range(2)
     ]
     return views[0], views[1]
+
+
+def numbers(*tensors: Tensor) -> list[np.ndarray]:
+    return [t.detach().double().numpy() for t in tensors]
+
+
+def value_and_gradients(loss: Tensor, *inputs: Tensor) -> list[Tensor]:
+    return [loss.detach(), *torch.autograd.grad(loss, inputs)]

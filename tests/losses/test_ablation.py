@@ -10,24 +10,27 @@ import pytest
 import torch
 import transcribed_release as release
 import transcribed_weince
-from loss_batches import two_views
-from torch import Tensor
+from loss_batches import numbers, two_views, value_and_gradients
 
 from weince_lib.losses import (
     PRESETS,
     RELEASED,
     AblationLoss,
     AblationSettings,
+    ArctanhLoss,
+    EndpointLoss,
+    HardNegativeLoss,
     InfoNCELoss,
     ReleasedLoss,
+    SelfSettingLoss,
     TailSettings,
     WEINCELoss,
     sharpness,
     weince_loss,
 )
 from weince_lib.losses.ablation import ablation_from_scores
+from weince_lib.losses.candidates import two_view_cosines
 from weince_lib.losses.sharpness import negative_weights
-from weince_lib.losses.similarity import two_view_cosines
 
 BOTH = {"softmax_weight": 0.5, "weibit_weight": 0.5}
 #: One of every kind that a study has.
@@ -46,14 +49,6 @@ CELLS = [
     AblationSettings(link="weibit", tail=TailSettings(tail_index="hill")),
     AblationSettings(link="weibit", fixed_beta=2.0, hardest=7, **BOTH),
 ]
-
-
-def arrays(*tensors: Tensor):
-    return [t.detach().double().numpy() for t in tensors]
-
-
-def value_and_gradients(loss: Tensor, *inputs: Tensor) -> list[Tensor]:
-    return [loss.detach(), *torch.autograd.grad(loss, inputs)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -86,7 +81,7 @@ def test_pure_weibit_against_the_transcription(beta: float) -> None:
     """All candidates; the top-K term with K = all negatives is the same cross-entropy."""
     z0, z1 = two_views(20, 4, seed=2)
     settings = AblationSettings(link="weibit", fixed_beta=beta)
-    expected = release.top_weibit(*arrays(z0, z1), beta, count=38)
+    expected = release.top_weibit(*numbers(z0, z1), beta, count=38)
     for temperature in (0.1, 1.0):  # of no effect
         found = AblationLoss(temperature, settings)(z0, z1).item()
         assert found == pytest.approx(expected, rel=1e-10)
@@ -98,7 +93,7 @@ def test_other_lambdas_against_the_transcription(assignment: str) -> None:
     z0, z1 = two_views(24, 5, seed=3, noise=0.3, requires_grad=True)
     fixed = 0.25 if assignment == "fixed" else None
     settings = AblationSettings(assignment=assignment, fixed_lambda=fixed)  # type: ignore[arg-type]
-    a0, a1 = arrays(z0, z1)
+    a0, a1 = numbers(z0, z1)
     readings = transcribed_weince.weince(a0, a1, 0.4)[3]
     own = [r.lam for r in readings]
     given = {
@@ -132,11 +127,11 @@ def test_weights_against_the_closed_gradient() -> None:
     z0, z1 = two_views(24, 5, seed=4, noise=0.3)
     scores, positives = two_view_cosines(z0, z1)
     _, evidence = weince_loss(z0, z1, 0.3, return_evidence=True)
-    w, lam = negative_weights(scores, positives, 0.3, AblationSettings())
+    w, lam = negative_weights(WEINCELoss(0.3), scores, positives)
     torch.testing.assert_close(lam, evidence.lam)
     s = scores.numpy()
     for i in (0, 7, 30):
-        row = release.negatives_of(i, 24)
+        row = release.negatives_of(i, 48)
         delta = 1.0 - s[i, row]
         a, b = (1.0 - float(lam[i])) / 0.3, float(lam[i] * evidence.beta[i])
         push = np.exp(a * s[i, row] - b * np.log(delta)) * (a + b / delta)
@@ -163,6 +158,41 @@ def test_sharpness_leaves_the_running_beta_alone_and_names_other_losses() -> Non
     assert loss.weibit_beta == 4.0 and loss.training
     with pytest.raises(TypeError, match="Identity"):
         sharpness(torch.nn.Identity(), z0, z1)
+
+
+def test_the_losses_own_weights() -> None:
+    """Of the endpoint link, a rule and the rivals: the gradient of one anchor's own loss."""
+    z0, z1 = two_views(24, 5, seed=7, noise=0.3)
+    scores, positives = two_view_cosines(z0, z1)
+    s, i = scores.numpy(), 5
+    row = release.negatives_of(i, 48)
+    own = SelfSettingLoss("median")
+    own(z0, z1)
+    tau = own.statistics()["negative_shortfall"] / math.log(46)
+    far = own.state_dict()["totals"].clone()
+    for loss, push in (
+        (EndpointLoss(0.3, curvature=0.0), np.exp(s[i, row] / 0.3)),
+        (EndpointLoss(0.3, curvature=1.0), (1 - s[i, row]) ** (-1 / 0.3 - 1)),
+        (EndpointLoss(0.3, curvature=0.8), (1 - 0.8 * s[i, row]) ** (-1 / 0.24 - 1)),
+        (own, np.exp(s[i, row] / tau)),
+        (HardNegativeLoss(0.3, beta=0.0, tau_plus=0.0), np.exp(s[i, row] / 0.3)),
+        (
+            ArctanhLoss(0.3),
+            ((1 + s[i, row]) / (1 - s[i, row])) ** (1 / 0.6) / (1 - s[i, row] ** 2),
+        ),
+    ):
+        w, lam = negative_weights(loss, scores, positives)
+        assert lam is None
+        np.testing.assert_allclose(w[i, row].numpy(), push / push.sum(), rtol=1e-5)
+    labels = torch.arange(24) % 3
+    labels[3] = -1
+    found = sharpness(own, z0, z1, labels)
+    w, _ = negative_weights(own, scores, positives)
+    known = [i for i in range(48) if i % 24 != 3]
+    shares = [sum(float(w[i, j]) for j in known if labels[i % 24] == labels[j % 24]) for i in known]
+    assert found.same_class_push == pytest.approx(np.mean(shares), rel=1e-9)
+    assert math.isnan(found.mean_lambda) and 1 < found.effective_negatives < 46
+    assert torch.equal(own.state_dict()["totals"], far)  # looking changes nothing
 
 
 # Settings ------------------------------------------------------------------------------------

@@ -56,17 +56,12 @@ def with_row(row: int, value: float) -> Tensor:
     ("z0", "z1", "message"),
     [
         (ONES[:1], ONES[:1], "a batch of N = 1 pairs has no negatives; N must be 2"),
-        (ONES[:0], ONES[:0], "a batch of N = 0 pairs has no negatives"),
         (ONES, torch.ones(5, 3), r"both \(N, d\); got \(4, 3\) and \(5, 3\)"),
-        (ONES, torch.ones(4, 2), r"both \(N, d\); got \(4, 3\) and \(4, 2\)"),
-        (torch.ones(4), torch.ones(4), r"both \(N, d\); got \(4,\) and \(4,\)"),
         (torch.ones(2, 4, 3), torch.ones(2, 4, 3), r"both \(N, d\); got \(2, 4, 3\)"),
         (torch.ones(4, 0), torch.ones(4, 0), "z0: row 0 is zero.* 4 of 4"),
         (with_row(2, math.nan), ONES, "z0: row 2 holds NaN or infinity; 1 of 4"),
         (ONES, with_row(1, math.inf), "z1: row 1 holds NaN or infinity; 1 of 4"),
-        (ONES, with_row(1, -math.inf), "z1: row 1 holds NaN or infinity; 1 of 4"),
         (with_row(3, 0.0), ONES, "z0: row 3 is zero, so it has no cosine; 1 of 4.*drop them"),
-        (ONES, with_row(0, 0.0), "z1: row 0 is zero, so it has no cosine; 1 of 4"),
         (with_row(3, 1e-15), ONES, "z0: row 3 has norm 1.73e-15, below 1e-12.* 1 of 4"),
         (ONES.int(), ONES.int(), "must be floating point, got torch.int32; call .float"),
         (
@@ -75,7 +70,6 @@ def with_row(row: int, value: float) -> Tensor:
             r"z0 must be .*16 bits or more, got torch.float8_e4m3fn; call .float\(\)",
         ),
         (ONES, ONES.to_sparse(), r"z1 must be a dense .*to_dense\(\)"),
-        (ONES, ONES.long(), "z1 must be floating point, got torch.int64"),
         (ONES, ONES.to("meta"), "z0 is on cpu and z1 on meta; move them together"),
     ],
 )
@@ -191,14 +185,7 @@ def test_bad_arguments_of_the_ablation(words: tuple[Any, ...], message: str) -> 
         AblationLoss(*words)
 
 
-NUMBERS = (
-    "cap_quantile",
-    "tail_fraction",
-    "min_tail",
-    "cap_sharpness",
-    "evidence_margin",
-    "floor",
-)
+NUMBERS = ("cap_quantile", "min_tail", "cap_sharpness", "evidence_margin", "floor")
 
 
 @pytest.mark.parametrize("build", [TailSettings, WEINCELoss])
@@ -209,18 +196,14 @@ NUMBERS = (
         ({"tail_index": "slope"}, r"unknown tail_index 'slope'; known: line, unit, hill"),
         ({"evidence": "aic"}, r"unknown evidence 'aic'; known: line-aic, likelihood"),
         ({"cap_quantile": 0.0}, r"cap_quantile must lie in \(0, 1\], got 0.0"),
-        ({"cap_quantile": 1.5}, r"cap_quantile must lie in \(0, 1\], got 1.5"),
         ({"cap_quantile": math.nan}, r"cap_quantile must lie in \(0, 1\], got nan"),
         ({"tail_fraction": -0.1}, r"tail_fraction must lie in \(0, 1\], got -0.1"),
         ({"tail_fraction": 1.01}, r"tail_fraction must lie in \(0, 1\], got 1.01"),
         ({"min_tail": 0}, r"min_tail must be at least 1, got 0"),
-        ({"cap_sharpness": -1.0}, r"cap_sharpness must be finite and not negative"),
         ({"cap_sharpness": math.inf}, r"cap_sharpness must be finite and not negative"),
         ({"evidence_sharpness": -0.1}, r"evidence_sharpness must be finite and not negative"),
-        ({"evidence_sharpness": math.nan}, r"evidence_sharpness must be finite and not negative"),
         ({"evidence_margin": math.inf}, r"evidence_margin must be finite, got inf"),
         ({"floor": 0.0}, r"floor must lie in \(0, 1\), got 0.0"),
-        ({"floor": 1.0}, r"floor must lie in \(0, 1\), got 1.0"),
     ],
     ids=str,
 )

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from loop_candidates import Anchor, scores_loss, universe_loss
+from gloo_ranks import SETTINGS
 from torch import Tensor
+from transcribed_weince import Anchor, Reading, read_tail, scores_loss, universe_loss
 
 from weince_lib.losses import (
     PRESETS,
     NegativeQueue,
-    TailSettings,
     WEINCELoss,
     infonce_from_scores,
     infonce_loss,
@@ -23,12 +23,6 @@ from weince_lib.losses import (
     weince_loss,
 )
 
-#: Gates that are half open on the small batches of a test, so that lambda is neither 0 nor 1.
-SOFT = {"min_tail": 8, "cap_sharpness": 1.0, "evidence_sharpness": 0.2, "evidence_margin": 0.0}
-SETTINGS: dict[str, TailSettings | None] = {
-    "infonce": None,
-    **{name: dataclasses.replace(how, **SOFT) for name, how in PRESETS.items()},
-}
 N, D, EXTRA, QUEUED = 15, 6, 4, 9
 SETS: dict[str, dict[str, Any]] = {
     "two-view": {},
@@ -124,7 +118,7 @@ def test_value_and_gradients(candidates: str, name: str, with_ids: bool, impl: s
 
     parts = [*learning, *([] if queue is None else [queue.rows()])]
     universe = torch.cat([part.detach() for part in parts]).numpy()
-    value, gradient, by_slope, lams = universe_loss(
+    value, gradient, by_slope, readings = universe_loss(
         universe, anchors, 2.5, None if settings is None else dataclasses.asdict(settings)
     )
     assert float(loss) == pytest.approx(value, rel=1e-10)
@@ -132,6 +126,7 @@ def test_value_and_gradients(candidates: str, name: str, with_ids: bool, impl: s
     learned = np.concatenate([g.numpy() for g in by_rows])
     np.testing.assert_allclose(learned, gradient[: len(learned)], rtol=1e-8, atol=1e-12)
     if lam is not None:
+        lams = [reading.lam for reading in readings]
         np.testing.assert_allclose(lam.numpy(), lams, rtol=1e-8, atol=1e-14)
         assert max(lams) > 0.05  # or else this compared InfoNCE with itself
 
@@ -193,13 +188,15 @@ def test_ragged_rows_of_scores(name: str) -> None:
             return_evidence=True,
         )
     by_score, by_scale = torch.autograd.grad(loss, [given, scale])
-    value, gradient, by_slope, lams = scores_loss(
-        scores.numpy(), anchors, 3.0, None if settings is None else dataclasses.asdict(settings)
-    )
+    readings = [Reading(0.0, 0.0, 0.0, 0.0)] * len(anchors)
+    if settings is not None:
+        readings = read_tail(scores.numpy(), anchors, **dataclasses.asdict(settings))
+    value, gradient, by_slope = scores_loss(scores.numpy(), anchors, readings, 3.0)
     assert float(loss) == pytest.approx(value, rel=1e-10)
     assert float(by_scale) == pytest.approx(by_slope, rel=1e-8)
     np.testing.assert_allclose(by_score.numpy(), gradient, rtol=1e-8, atol=1e-14)
     if settings is not None:
+        lams = [reading.lam for reading in readings]
         np.testing.assert_allclose(evidence.lam.numpy(), lams, rtol=1e-8, atol=1e-14)
         assert max(lams) > 0.05 and lams[1] == 0.0 and lams[2] == 0.0
         assert math.isinf(evidence.rho[1])
@@ -221,22 +218,3 @@ def test_scores_without_negatives_anywhere() -> None:
     assert float(loss) == 0.0
     (gradient,) = torch.autograd.grad(loss, scores)
     assert torch.equal(gradient, torch.zeros_like(scores))
-
-
-@pytest.mark.parametrize("candidates", ["two-view, further", "symmetric"])
-def test_compiles_in_one_graph(candidates: str) -> None:
-    how = dict(SETS[candidates])
-    negatives = rows(EXTRA, 40) if how.pop("extra", False) else None
-    queue = full_queue()[0] if how.pop("queue", False) else None
-    loss = WEINCELoss.from_preset("calibrated", queue=queue, **how).eval()
-    scale = torch.tensor(2.5, dtype=torch.float64, requires_grad=True)
-    options = {"ids": torch.arange(N) // 2, "negatives": negatives, "logit_scale": scale}
-    z0, z1 = batch()
-    torch._dynamo.reset()
-    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
-    expected, found = loss(z0, z1, **options), compiled(z0, z1, **options)
-    torch.testing.assert_close(found, expected)
-    inputs = [z0, z1, scale]
-    torch.testing.assert_close(
-        torch.autograd.grad(found, inputs), torch.autograd.grad(expected, inputs)
-    )

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import gloo_ranks
 import pytest
 import torch
-from gloo_ranks import CASES, N, one_case, whole_batch
+from gloo_ranks import CASES, FAMILY, N, family_case, one_case, whole_batch
 
 from weince_lib.losses import InfoNCELoss, WEINCELoss, weince_loss
 
@@ -66,6 +62,22 @@ def test_lambda_does_not_depend_on_the_processes(ranks: Any, case: Any, world: i
 
 
 @pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("name", FAMILY)
+def test_the_other_losses_and_their_state(ranks: Any, name: str, world: int) -> None:
+    full, parts = family_case(name), [rank[name] for rank in ranks[world]]
+    mean = torch.stack([part["loss"] for part in parts]).mean()
+    torch.testing.assert_close(mean, full["loss"], rtol=1e-6, atol=0)
+    for view in ("z0", "z1"):
+        assert float(full[view].abs().max()) > 1e-4
+        gathered = torch.cat([part[view] for part in parts]) / world
+        torch.testing.assert_close(gathered, full[view], rtol=1e-5, atol=1e-8)
+    for part in parts:
+        for key in full.keys() - {"loss", "z0", "z1"}:
+            torch.testing.assert_close(part[key], full[key], rtol=1e-6, atol=0)
+            assert torch.equal(part[key], parts[0][key])
+
+
+@pytest.mark.parametrize("world", WORLDS)
 def test_errors_reach_every_rank(ranks: Any, world: int) -> None:
     for rank, found in enumerate(ranks[world]):
         said = found["errors"]
@@ -111,20 +123,3 @@ def test_gather_without_a_process_group(loss: Any) -> None:
     data = whole_batch()
     with pytest.raises(RuntimeError, match=r"needs an initialised process group.*init_process"):
         loss(gather_distributed=True)(data["x0"], data["x1"])
-
-
-@pytest.mark.slow
-def test_under_torchrun() -> None:
-    script = Path(__file__).with_name("torchrun_smoke.py")
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [sys.executable, *launcher, str(script)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    for rank in range(2):
-        assert f"rank {rank} of 2 agrees with one process" in done.stdout

@@ -18,12 +18,12 @@ from scipy import stats
 from torch import Tensor
 
 from weince_lib.losses import PRESETS, TailEvidence, TailSettings, preset, tail_evidence
+from weince_lib.losses.candidates import two_view_scores
 from weince_lib.losses.evidence import (
     endpoint_likelihood,
     nearest_rank_quantile,
     tail_lines,
 )
-from weince_lib.losses.similarity import two_view_scores
 
 quick = settings(max_examples=60, deadline=None, derandomize=True)
 PER_ANCHOR = ("rho", "beta", "delta_aic", "lam")

@@ -6,15 +6,10 @@ import pytest
 import torch
 import transcribed_release as transcribed
 import transcribed_weince
-from loss_batches import two_views
-from torch import Tensor
+from loss_batches import numbers, two_views, value_and_gradients
 
 from weince_lib.losses import RELEASED, AblationLoss, ReleasedLoss
 from weince_lib.losses.ablation import BatchTailIndex, only_negatives, tail_slope
-
-
-def arrays(*tensors: Tensor):
-    return [t.detach().double().numpy() for t in tensors]
 
 
 @pytest.mark.parametrize(("n", "d", "temperature"), [(30, 6, 0.5), (36, 3, 0.2), (12, 8, 0.1)])
@@ -23,9 +18,9 @@ def test_value_and_running_beta_over_three_batches(n: int, d: int, temperature: 
     loss, beta = ReleasedLoss(temperature), 4.0
     for seed in range(3):
         z0, z1 = two_views(n, d, seed=seed, noise=0.3)
-        slope, r2 = transcribed.fitted_beta(transcribed.cosines(*arrays(z0, z1)), n)
+        slope, r2 = transcribed.fitted_beta(transcribed.cosines(*numbers(z0, z1)))
         beta = transcribed.running_beta(beta, slope, r2)
-        expected = transcribed.released(*arrays(z0, z1), temperature, beta)
+        expected = transcribed.released(*numbers(z0, z1), temperature, beta)
         # The running mean is kept in float32, which is 1e-7 of it.
         assert loss(z0, z1).item() == pytest.approx(expected, rel=1e-6)
         assert loss.weibit_beta == pytest.approx(beta, rel=1e-6)
@@ -37,7 +32,7 @@ def test_gradient_is_the_slope_of_the_transcription() -> None:
     z0, z1 = two_views(30, 4, seed=3, noise=0.3, requires_grad=True)
     loss = ReleasedLoss(0.3).eval()
     d0, d1 = torch.autograd.grad(loss(z0, z1), (z0, z1))
-    a0, a1 = arrays(z0, z1)
+    a0, a1 = numbers(z0, z1)
     _, _, _, readings = transcribed_weince.weince(a0, a1, 0.3, tail_index="unit")
 
     def value(b0, b1):
@@ -46,7 +41,7 @@ def test_gradient_is_the_slope_of_the_transcription() -> None:
         return blend + 0.5 * extra
 
     for seed in range(4):
-        e0, e1 = arrays(*two_views(30, 4, seed=10 + seed))
+        e0, e1 = numbers(*two_views(30, 4, seed=10 + seed))
         step = 1e-6
         rise = value(a0 + step * e0, a1 + step * e1) - value(a0 - step * e0, a1 - step * e1)
         found = float((d0 * torch.from_numpy(e0)).sum() + (d1 * torch.from_numpy(e1)).sum())
@@ -56,22 +51,21 @@ def test_gradient_is_the_slope_of_the_transcription() -> None:
 def test_float32_follows_float64() -> None:
     z0, z1 = two_views(40, 8, seed=1, dtype=torch.float32, requires_grad=True)
     w0, w1 = (z.detach().double().requires_grad_() for z in (z0, z1))
-    value, exact = ReleasedLoss(0.3)(z0, z1), ReleasedLoss(0.3)(w0, w1)
-    assert value.dtype == torch.float32
-    assert value.item() == pytest.approx(exact.item(), rel=1e-5)
-    for g, w in zip(
-        torch.autograd.grad(value, (z0, z1)), torch.autograd.grad(exact, (w0, w1)), strict=True
-    ):
+    mine = value_and_gradients(ReleasedLoss(0.3)(z0, z1), z0, z1)
+    exact = value_and_gradients(ReleasedLoss(0.3)(w0, w1), w0, w1)
+    assert mine[0].dtype == torch.float32
+    assert mine[0].item() == pytest.approx(exact[0].item(), rel=1e-5)
+    for g, w in zip(mine, exact, strict=True):
         torch.testing.assert_close(g.double(), w, rtol=2e-3, atol=2e-5)
 
 
 def test_the_tail_of_a_large_batch_is_five_percent() -> None:
     """160 views have 25,280 negatives: 1,264 in the tail, more than 1,024."""
     z0, z1 = two_views(80, 6, seed=4)
-    scores = transcribed.cosines(*arrays(z0, z1))
+    scores = transcribed.cosines(*numbers(z0, z1))
     negatives = only_negatives(torch.from_numpy(1.0 - scores), torch.arange(160).roll(80))
     slope, r2 = tail_slope(negatives, 160 * 158)
-    assert (slope.item(), r2.item()) == pytest.approx(transcribed.fitted_beta(scores, 80), rel=1e-8)
+    assert (slope.item(), r2.item()) == pytest.approx(transcribed.fitted_beta(scores), rel=1e-8)
 
 
 def test_beta_is_clamped_and_kept_where_the_fit_is_bad() -> None:

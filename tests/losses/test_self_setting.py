@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from gloo_family import MAKE, WORLD, one_case, worker
 from loop_family import (
     hill_rule,
     kl_rule,
@@ -20,16 +19,12 @@ from loop_family import (
     tail_rule,
     two_view_problem,
 )
-from loss_batches import two_views
+from loss_batches import numbers, two_views, value_and_gradients
 from torch import Tensor
 
 from weince_lib.losses import RULES, EndpointLoss, InfoNCELoss, NegativeQueue, SelfSettingLoss
 
 each_rule = pytest.mark.parametrize("rule", list(RULES))
-
-
-def numbers(*z: Tensor) -> list[np.ndarray]:
-    return [x.detach().double().numpy() for x in z]
 
 
 def transcribed(rule: str, problem: Any, means: dict[str, float]) -> float:
@@ -104,7 +99,7 @@ def test_streaming_is_the_reference(
                 rule, impl=impl, memory_budget=budget, queue=queue, **options
             ).eval()
             loss = loss_fn(*leaves, ids=ids)
-            found.append([loss.detach(), *torch.autograd.grad(loss, leaves)])
+            found.append(value_and_gradients(loss, *leaves))
         rtol = 1e-8 if dtype == torch.float64 else 3e-4
         for streamed in found[1:]:
             for exact, mine in zip(found[0], streamed, strict=True):
@@ -241,45 +236,9 @@ def test_effective_number_of_competitors() -> None:
     assert lower_median(perplexities) == pytest.approx(4.98, rel=0.1)
 
 
-@each_rule
-def test_compiles_in_one_graph(rule: str) -> None:
-    torch._dynamo.reset()
-    plain, loss_fn = SelfSettingLoss(rule), SelfSettingLoss(rule)
-    compiled = torch.compile(loss_fn, fullgraph=True, backend="aot_eager")
-    for seed in (0, 1):
-        z = two_views(40, 4, seed=seed, dtype=torch.float32, requires_grad=True)
-        value, expected = compiled(*z), plain(*z)
-        torch.testing.assert_close(value, expected)
-        torch.testing.assert_close(torch.autograd.grad(value, z), torch.autograd.grad(expected, z))
-    torch.testing.assert_close(loss_fn.totals, plain.totals)
-
-
 def test_unknown_rule_and_no_logit_scale() -> None:
     with pytest.raises(ValueError, match="unknown rule 'best'; known: tail, median, kl, hill"):
         SelfSettingLoss("best")
     with pytest.raises(TypeError, match="logit_scale"):
         SelfSettingLoss()(*two_views(8, 3), logit_scale=torch.ones(()))
     assert repr(SelfSettingLoss("kl")) == "SelfSettingLoss(rule=kl, impl='auto')"
-
-
-def test_processes_share_a_batch(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loss, gradient and state of two processes are those of one, for all the new losses."""
-    if not torch.distributed.is_available():
-        pytest.skip("this torch has no torch.distributed")
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    torch.multiprocessing.start_processes(
-        worker, (str(tmp_path),), nprocs=WORLD, start_method="forkserver"
-    )
-    ranks = [torch.load(tmp_path / f"{rank}.pt") for rank in range(WORLD)]
-    for name in MAKE:
-        full, parts = one_case(name), [rank[name] for rank in ranks]
-        assert float(full["z0"].abs().max()) > 1e-4
-        mean = torch.stack([part["loss"] for part in parts]).mean()
-        torch.testing.assert_close(mean, full["loss"], rtol=1e-6, atol=0)
-        for view in ("z0", "z1"):
-            gathered = torch.cat([part[view] for part in parts]) / WORLD
-            torch.testing.assert_close(gathered, full[view], rtol=1e-5, atol=1e-8)
-        for part in parts:
-            for key in full.keys() - {"loss", "z0", "z1"}:
-                torch.testing.assert_close(part[key], full[key], rtol=1e-6, atol=0)
-                assert torch.equal(part[key], parts[0][key])

@@ -3,6 +3,9 @@
 Float64, one loop over anchors and one over candidates, no code shared with the library: sums are
 ``math.fsum``, lines are fitted by their normal equations, and the gradient is the closed formula
 instead of automatic differentiation. Slow on purpose.
+
+All rows that take part (both batches, further negatives, a queue) make one universe. An anchor is
+an index into it, with its positive's and its negatives' indices.
 """
 
 from __future__ import annotations
@@ -18,6 +21,16 @@ Matrix = np.ndarray
 
 
 @dataclass(frozen=True)
+class Anchor:
+    """One term of the loss; ``counted`` is the number of negatives the tail is a share of."""
+
+    row: int
+    positive: int
+    negatives: list[int]
+    counted: int
+
+
+@dataclass(frozen=True)
 class Reading:
     """What one anchor's negatives say: rho, beta, Delta AIC and the blend weight lambda."""
 
@@ -27,9 +40,9 @@ class Reading:
     lam: float
 
 
-def stacked_unit_rows(z0: Matrix, z1: Matrix) -> tuple[Matrix, np.ndarray]:
-    """Unit rows of both views, shape (2N, d), and the rows' lengths before, shape (2N,)."""
-    rows = [np.asarray(row, dtype=np.float64) for row in (*z0, *z1)]
+def stacked_unit_rows(*views: Matrix) -> tuple[Matrix, np.ndarray]:
+    """Unit rows of all views, shape (2N, d), and the rows' lengths before, shape (2N,)."""
+    rows = [np.asarray(row, dtype=np.float64) for view in views for row in view]
     lengths = [math.sqrt(math.fsum(x * x for x in row)) for row in rows]
     return np.array([row / n for row, n in zip(rows, lengths, strict=True)]), np.array(lengths)
 
@@ -51,6 +64,10 @@ def positive_of(i: int, m: int) -> int:
 def negatives_of(i: int, m: int) -> list[int]:
     """Every view that is neither the anchor nor its positive."""
     return [j for j in range(m) if j != i and j != positive_of(i, m)]
+
+
+def two_view_anchors(m: int) -> list[Anchor]:
+    return [Anchor(i, positive_of(i, m), negatives_of(i, m), m - 2) for i in range(m)]
 
 
 # The tail ------------------------------------------------------------------------------------
@@ -120,6 +137,7 @@ def sigmoid(x: float) -> float:
 
 def read_tail(
     scores: Matrix,
+    anchors: list[Anchor] | None = None,
     *,
     tail_index: str = "line",
     evidence: str = "line-aic",
@@ -131,124 +149,123 @@ def read_tail(
     evidence_margin: float = 2.0,
     floor: float = 1e-6,
 ) -> list[Reading]:
-    """Eq. (3.2) for each anchor of a (2N, 2N) matrix of cosines."""
-    m = len(scores)
-    sorted_shortfalls = [
-        sorted(max(1 - scores[i, j], floor) for j in negatives_of(i, m)) for i in range(m)
-    ]
-    rho_0 = nearest_rank([deltas[0] for deltas in sorted_shortfalls], cap_quantile)
-    size = min(max(min_tail, round(tail_fraction * (m - 2))), m - 2)
+    """Eq. (3.2) for each anchor of a matrix of cosines; of two views by default."""
+    anchors = anchors or two_view_anchors(len(scores))
+    tails = [sorted(max(1 - scores[a.row, j], floor) for j in a.negatives) for a in anchors]
+    nearest = [tail[0] for tail in tails if tail]
+    rho_0 = nearest_rank(nearest, cap_quantile) if nearest else math.inf
     readings = []
-    for deltas in sorted_shortfalls:
-        lines = two_lines(deltas[:size])
-        likelihoods = two_likelihoods(deltas[: size + 1])
+    for anchor, deltas in zip(anchors, tails, strict=True):
+        size = min(max(min_tail, round(tail_fraction * anchor.counted)), anchor.counted)
+        lines = likelihoods = None
+        if deltas and len(deltas) >= min(size + 1, anchor.counted):
+            lines = two_lines(deltas[:size])
+            likelihoods = two_likelihoods(deltas[: size + 1])
         index = {
             "line": lines and lines[0],
             "hill": likelihoods and likelihoods[0],
             "unit": 1.0,
         }[tail_index]
         gain = {"line-aic": lines, "likelihood": likelihoods}[evidence]
+        rho = deltas[0] if deltas else math.inf
         if index is None or gain is None:  # too few negatives for the fit: InfoNCE
-            readings.append(Reading(deltas[0], 0.0, 0.0, 0.0))
+            readings.append(Reading(rho, 0.0, 0.0, 0.0))
             continue
-        near_cap = sigmoid(cap_sharpness * math.log(rho_0 / deltas[0]))
+        near_cap = sigmoid(cap_sharpness * math.log(rho_0 / rho))
         endpoint = sigmoid(evidence_sharpness * (gain[1] - evidence_margin))
-        readings.append(Reading(deltas[0], index, gain[1], near_cap * endpoint))
+        readings.append(Reading(rho, index, gain[1], near_cap * endpoint))
     return readings
 
 
 # The loss and its gradient -------------------------------------------------------------------
 
 
-def candidate_probabilities(
-    scores: Matrix, readings: list[Reading], temperature: float, floor: float = 1e-6
-) -> tuple[Matrix, float]:
-    """p_ij over the candidates of each anchor (Eq. 3.1), and the mean loss."""
-    m = len(scores)
-    p = np.zeros((m, m))
-    losses = []
-    for i, reading in enumerate(readings):
-        logits = {}
-        for j in range(m):
-            if j == i:
-                continue
-            endpoint = -reading.beta * math.log(max(1 - scores[i, j], floor))
-            logits[j] = (1 - reading.lam) * scores[i, j] / temperature + reading.lam * endpoint
-        top = max(logits.values())
-        log_sum = top + math.log(math.fsum(math.exp(value - top) for value in logits.values()))
-        for j, value in logits.items():
-            p[i, j] = math.exp(value - log_sum)
-        losses.append(log_sum - logits[positive_of(i, m)])
-    return p, math.fsum(losses) / m
+def scores_loss(
+    scores: Matrix,
+    anchors: list[Anchor],
+    readings: list[Reading],
+    slope: float,
+    floor: float = 1e-6,
+) -> tuple[float, Matrix, float]:
+    """Mean loss for frozen lambda and beta, its gradient in the scores, and that in 1 / tau.
+
+    (p_ij - 1[j = i+]) ((1 - lambda_i) / tau + lambda_i beta_i / (1 - s_ij)) / A, with p_ij over the
+    candidates of each anchor (Eq. 3.1).
+    """
+    gradient, by_slope, losses = np.zeros_like(scores), 0.0, []
+    for anchor, reading in zip(anchors, readings, strict=True):
+        i, lam, power = anchor.row, reading.lam, reading.lam * reading.beta
+        columns = [anchor.positive, *anchor.negatives]
+        logits = [
+            (1 - lam) * slope * scores[i, j] - power * math.log(max(1 - scores[i, j], floor))
+            for j in columns
+        ]
+        top = max(logits)
+        total = math.fsum(math.exp(x - top) for x in logits)
+        losses.append(top + math.log(total) - logits[0])
+        for place, (j, x) in enumerate(zip(columns, logits, strict=True)):
+            residual = (math.exp(x - top) / total - (place == 0)) / len(anchors)
+            steepness = (1 - lam) * slope + power / max(1 - scores[i, j], floor)
+            gradient[i, j] += residual * steepness
+            by_slope += residual * (1 - lam) * scores[i, j]
+    return math.fsum(losses) / len(anchors), gradient, by_slope
 
 
-def infonce_readings(m: int) -> list[Reading]:
-    """The blend weights that make Eq. (3.1) InfoNCE."""
-    return [Reading(math.nan, 0.0, 0.0, 0.0)] * m
+def row_gradient(g: Matrix, unit: Matrix, lengths: np.ndarray) -> Matrix:
+    """The score gradient carried to the rows.
+
+    s_ij = u_i . u_j gives dL/du_i = sum_j (G_ij + G_ji) u_j, and u = x/|x| projects that on the
+    tangent plane and divides by |x|.
+    """
+    rows = []
+    for i, u in enumerate(unit):
+        du = sum((g[i, j] + g[j, i]) * unit[j] for j in range(len(unit)))
+        rows.append((du - math.fsum(du * u) * u) / lengths[i])
+    return np.array(rows)
+
+
+def universe_loss(
+    rows: Matrix, anchors: list[Anchor], slope: float, settings: dict[str, Any] | None
+) -> tuple[float, Matrix, float, list[Reading]]:
+    """Loss, gradient in every row, derivative in 1 / tau, readings; InfoNCE without settings."""
+    unit, lengths = stacked_unit_rows(rows)
+    scores = cosines(unit)
+    readings = [Reading(math.nan, 0.0, 0.0, 0.0)] * len(anchors)
+    if settings is not None:
+        readings = read_tail(scores, anchors, **settings)
+    floor = (settings or {}).get("floor", 1e-6)
+    value, gradient, by_slope = scores_loss(scores, anchors, readings, slope, floor)
+    return value, row_gradient(gradient, unit, lengths), by_slope, readings
 
 
 def loss_of(
     z0: Matrix, z1: Matrix, readings: list[Reading], temperature: float, floor: float = 1e-6
 ) -> float:
-    """The loss for given, frozen lambda and beta."""
-    unit, _ = stacked_unit_rows(z0, z1)
-    return candidate_probabilities(cosines(unit), readings, temperature, floor)[1]
+    """The loss of two views for given, frozen lambda and beta."""
+    scores = cosines(stacked_unit_rows(z0, z1)[0])
+    return scores_loss(scores, two_view_anchors(len(scores)), readings, 1 / temperature, floor)[0]
 
 
-def score_gradient(
-    scores: Matrix, readings: list[Reading], temperature: float, floor: float = 1e-6
-) -> Matrix:
-    """(p_ij - 1[j = i+]) ((1 - lambda_i)/tau + lambda_i beta_i/(1 - s_ij)) / 2N."""
-    m = len(scores)
-    p, _ = candidate_probabilities(scores, readings, temperature, floor)
-    gradient = np.zeros((m, m))
-    for i, reading in enumerate(readings):
-        for j in range(m):
-            if j == i:
-                continue
-            residual = p[i, j] - (1.0 if j == positive_of(i, m) else 0.0)
-            slope = (1 - reading.lam) / temperature
-            slope += reading.lam * reading.beta / max(1 - scores[i, j], floor)
-            gradient[i, j] = residual * slope / m
-    return gradient
-
-
-def embedding_gradient(
+def frozen(
     z0: Matrix, z1: Matrix, readings: list[Reading], temperature: float, floor: float = 1e-6
-) -> tuple[Matrix, Matrix]:
-    """The score gradient carried to both views, with lambda and beta frozen.
-
-    s_ij = u_i . u_j gives dL/du_i = sum_j (G_ij + G_ji) u_j, and u = x/|x| projects that on the
-    tangent plane and divides by |x|.
-    """
+) -> tuple[float, Matrix, Matrix]:
+    """Loss and gradients of both views for given, frozen lambda and beta."""
     unit, lengths = stacked_unit_rows(z0, z1)
-    g = score_gradient(cosines(unit), readings, temperature, floor)
-    rows = []
-    for i, u in enumerate(unit):
-        du = sum((g[i, j] + g[j, i]) * unit[j] for j in range(len(unit)))
-        rows.append((du - math.fsum(du * u) * u) / lengths[i])
-    half = len(rows) // 2
-    return np.array(rows[:half]), np.array(rows[half:])
+    anchors = two_view_anchors(len(unit))
+    value, gradient, _ = scores_loss(cosines(unit), anchors, readings, 1 / temperature, floor)
+    rows = row_gradient(gradient, unit, lengths)
+    return value, rows[: len(z0)], rows[len(z0) :]
 
 
 def weince(
     z0: Matrix, z1: Matrix, temperature: float, **settings: Any
 ) -> tuple[float, Matrix, Matrix, list[Reading]]:
     """Loss, gradients of both views and the readings of one batch."""
+    readings = read_tail(cosines(stacked_unit_rows(z0, z1)[0]), **settings)
     floor = settings.get("floor", 1e-6)
-    unit, _ = stacked_unit_rows(z0, z1)
-    readings = read_tail(cosines(unit), **settings)
-    return (
-        loss_of(z0, z1, readings, temperature, floor),
-        *embedding_gradient(z0, z1, readings, temperature, floor),
-        readings,
-    )
+    return *frozen(z0, z1, readings, temperature, floor), readings
 
 
 def infonce(z0: Matrix, z1: Matrix, temperature: float) -> tuple[float, Matrix, Matrix]:
     """Loss and gradients of both views of one batch."""
-    readings = infonce_readings(2 * len(z0))
-    return (
-        loss_of(z0, z1, readings, temperature),
-        *embedding_gradient(z0, z1, readings, temperature),
-    )
+    return frozen(z0, z1, [Reading(math.nan, 0.0, 0.0, 0.0)] * 2 * len(z0), temperature)

@@ -8,7 +8,7 @@ from weince_lib import plots
 from weince_lib.diagnostics import GateShare
 from weince_lib.evaluation import Interval
 from weince_lib.losses import tail_evidence
-from weince_lib.losses.similarity import two_view_scores
+from weince_lib.losses.candidates import two_view_scores
 
 ANCHOR = 3
 LAWS = (("none", False), ("ends", True), ("ends too", True))

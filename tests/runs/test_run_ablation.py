@@ -17,7 +17,7 @@ from weince_lib.experiments import (
     training_images,
     vision_config,
 )
-from weince_lib.losses import RELEASED, AblationLoss, AblationSettings, InfoNCELoss
+from weince_lib.losses import RELEASED, AblationLoss, AblationSettings, EndpointLoss, InfoNCELoss
 from weince_lib.records import store
 from weince_lib.runs import vision
 from weince_lib.runs.config import parse
@@ -88,6 +88,9 @@ def test_metrics_are_the_same_twice_and_leave_the_model_alone(tiny_released):
     assert first[1].value == 0
     assert all(torch.equal(v, before[n]) for n, v in model.state_dict().items())
     assert loss_metrics(model, torch.nn.Identity(), images, tiny_released) == []
+    found = loss_metrics(model, EndpointLoss(0.2), images, tiny_released)
+    assert [m.name for m in found] == ["negative_entropy", "same_class_push"]
+    assert 0 < found[0].value < math.log(62) and 0 < found[1].value < 1
 
 
 def test_a_resumed_run_goes_on_with_its_running_beta(tiny_released, monkeypatch, tmp_path):

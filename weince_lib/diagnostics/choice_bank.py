@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from ..checks import check_at_least
 from ..losses.arguments import check_pairs
-from ..losses.similarity import two_view_scores
+from ..losses.candidates import two_view_scores
 
 Array = npt.NDArray[np.float64]
 Augment = Callable[[Tensor, torch.Generator], tuple[Tensor, Tensor]]

@@ -12,8 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ..losses.arguments import check_kind, describe_short
-from ..losses.similarity import ZERO_NORM
+from ..losses.arguments import ZERO_NORM, check_kind, describe_short
 
 #: Rows looked at in one go, so that a file larger than memory can be checked.
 _CHUNK = 65_536

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from ..errors import MissingPackageError
-from ..losses.similarity import two_view_scores
+from ..losses.candidates import two_view_scores
 from ..text import weights
 from ..text.corpora import WORDNET, wordnet_synsets
 from .choice_bank import ChoiceBank, ScoreBank, choices_of

@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..checks import check_at_least, check_labelled_features
-from ..losses.arguments import check_embeddings, check_temperature
-from ..losses.similarity import ZERO_NORM
+from ..losses.arguments import ZERO_NORM, check_embeddings, check_temperature
 from .features import full_precision
 
 #: The k of R@k in the paper's Tables 3 and 7.

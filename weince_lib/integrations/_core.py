@@ -6,12 +6,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from weince_lib.losses.arguments import check_kind, may_look
+from weince_lib.losses.arguments import check_kind, exact_dtype, may_look
 from weince_lib.losses.candidates import CandidateProblem
 from weince_lib.losses.evidence import TailEvidence, TailSettings, preset
-from weince_lib.losses.infonce import problem_loss
 from weince_lib.losses.link import EndpointLink
-from weince_lib.losses.similarity import exact_dtype
+from weince_lib.losses.passes import problem_loss
 
 #: Tail settings, the name of a preset, an endpoint link, or None for InfoNCE.
 Correction = TailSettings | EndpointLink | str | None

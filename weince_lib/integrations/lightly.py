@@ -13,10 +13,9 @@ import torch
 from lightly.loss import NTXentLoss as LightlyNTXentLoss
 from torch import Tensor
 
-from weince_lib.losses.arguments import check_temperature
-from weince_lib.losses.candidates import CandidateProblem
+from weince_lib.losses.arguments import check_temperature, loss_dtype
+from weince_lib.losses.candidates import CandidateProblem, NormalizeRows, stack_views
 from weince_lib.losses.distributed import gather_rows
-from weince_lib.losses.similarity import NormalizeRows, loss_dtype, stack_views
 
 from ._core import Correction, check_partners, contrastive_loss, resolve_correction, world
 

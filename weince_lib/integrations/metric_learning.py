@@ -17,13 +17,16 @@ from pytorch_metric_learning.utils import common_functions as c_f
 from pytorch_metric_learning.utils import loss_and_miner_utils as lmu
 from torch import Tensor
 
-from weince_lib.losses.arguments import check_temperature
-from weince_lib.losses.candidates import CandidateProblem
-from weince_lib.losses.dense import endpoint_coordinate
-from weince_lib.losses.evidence import TailEvidence, TailSettings, blend_weights, read_score_tails
-from weince_lib.losses.link import EndpointLink
-from weince_lib.losses.similarity import NormalizeRows, loss_dtype
-from weince_lib.losses.streaming import read_tails
+from weince_lib.losses.arguments import check_temperature, loss_dtype
+from weince_lib.losses.candidates import CandidateProblem, NormalizeRows
+from weince_lib.losses.evidence import (
+    TailEvidence,
+    TailSettings,
+    blend_weights,
+    read_score_tails,
+    read_tails,
+)
+from weince_lib.losses.link import EndpointLink, endpoint_coordinate
 
 from ._core import Correction, check_rows, contrastive_loss, resolve_correction
 

@@ -16,8 +16,8 @@ from open_clip.loss import ClipLoss as OpenClipLoss
 from open_clip.loss import gather_features
 from torch import Tensor
 
-from weince_lib.losses.candidates import CandidateProblem
-from weince_lib.losses.similarity import NormalizeRows, exact_dtype, loss_dtype
+from weince_lib.losses.arguments import exact_dtype, loss_dtype
+from weince_lib.losses.candidates import CandidateProblem, NormalizeRows
 
 from ._core import Correction, check_partners, contrastive_loss, resolve_correction
 

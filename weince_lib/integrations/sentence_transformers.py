@@ -18,9 +18,9 @@ from sentence_transformers.util import cos_sim
 from torch import Tensor, nn
 
 from weince_lib.checks import check_positive
-from weince_lib.losses.candidates import CandidateProblem
+from weince_lib.losses.arguments import loss_dtype
+from weince_lib.losses.candidates import CandidateProblem, NormalizeRows
 from weince_lib.losses.distributed import gather_rows
-from weince_lib.losses.similarity import NormalizeRows, loss_dtype
 
 from ._core import Correction, check_partners, contrastive_loss, resolve_correction, world
 

@@ -4,24 +4,24 @@ The way of a batch, from ``WEINCELoss(...)(z0, z1)`` to its gradient:
 
 ==============  =================================================================================
 ``weince``      the module and the function, with the settings of the tail
-``infonce``     the driver, for InfoNCE too: checks, candidate problems, two passes, their mean
+``infonce``     what all losses of embeddings share: keywords, base of the modules, the driver
 ``candidates``  from ``z0`` and ``z1`` to unit rows, anchors, candidates and positives
-``streaming``   the two passes over blocks of anchors: every tail, then loss and gradient
-``evidence``    between the passes: fits of a tail, blend weights, presets
+``passes``      the two passes, and between them the blend weights of all anchors
+``evidence``    the first: fits of every tail, blend weights, presets
+``streaming``   the second: loss and gradient over blocks of anchors
 ==============  =================================================================================
 
 ``link`` is the family of logits that joins InfoNCE to the endpoint link, ``endpoint`` its loss;
 ``self_setting`` has losses with nothing to tune, ``rivals`` those of others.
 
 Beside them stand ``dense`` (the same in plain operations, for explicit scores and as reference),
-``ablation``, ``sharpness``, ``queue``, ``distributed`` and ``monitor``. ``arguments`` and
-``similarity`` serve all: checks, and unit rows.
+``ablation``, ``sharpness``, ``queue``, ``distributed``, ``monitor``, and the checks in
+``arguments``.
 """
 
 from .ablation import RELEASED, AblationLoss, AblationSettings, ReleasedLoss
 from .dense import (
     blended_logits,
-    endpoint_coordinate,
     endpoint_from_scores,
     infonce_from_scores,
     weince_from_scores,
@@ -29,14 +29,22 @@ from .dense import (
 from .endpoint import EndpointLoss, endpoint_loss
 from .evidence import PRESETS, TailEvidence, TailSettings, preset, tail_evidence
 from .infonce import ContrastiveLoss, InfoNCELoss, infonce_loss
-from .link import EndpointLink
+from .link import EndpointLink, endpoint_coordinate
 from .monitor import TailMonitor
-from .named import LOSSES
 from .queue import NegativeQueue
 from .rivals import ArctanhLoss, HardNegativeLoss
 from .self_setting import RULES, SelfSettingLoss
 from .sharpness import Sharpness, sharpness
 from .weince import WEINCELoss, weince_loss
+
+#: The losses that a run's config can name besides InfoNCE, WEINCE and the ablation, by that name.
+#: A loss's own keywords are the config's ``options``.
+LOSSES: dict[str, type[ContrastiveLoss]] = {
+    "endpoint": EndpointLoss,
+    "self-setting": SelfSettingLoss,
+    "hard-negatives": HardNegativeLoss,
+    "arctanh": ArctanhLoss,
+}
 
 __all__ = [
     "LOSSES",

@@ -16,7 +16,6 @@ The release's WEINCE script adds 0.5 of each (:data:`RELEASED`); its InfoNCE scr
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -25,9 +24,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .arguments import check_flag, check_number, check_temperature
+from .arguments import check_flag, check_number, check_temperature, exact_dtype, loss_dtype
 from .candidates import Batch, CandidateProblem
-from .dense import blended_logits, candidate_cross_entropy, endpoint_coordinate
+from .dense import blended_logits, candidate_cross_entropy
 from .evidence import (
     TailEvidence,
     TailSettings,
@@ -35,10 +34,12 @@ from .evidence import (
     line_slope,
     log_points,
     preset,
+    read_tails,
+    smallest,
     tail_evidence,
 )
-from .similarity import exact_dtype, loss_dtype
-from .streaming import candidate_nll, read_tails
+from .link import endpoint_coordinate
+from .streaming import candidate_nll
 
 Link = Literal["softmax", "blend", "weibit"]
 Assignment = Literal["own", "shuffled", "mean", "fixed"]
@@ -65,12 +66,10 @@ class AblationSettings:
         link: of the loss over all candidates: ``"softmax"`` (lambda = 0), ``"blend"``, or
             ``"weibit"`` (lambda = 1).
         tail: how beta and lambda are read from the batch; of no use to ``"softmax"``.
-        fixed_beta: a tail index in place of the one read, the same for every anchor; ``None``
-            takes ``tail``'s.
+        fixed_beta: a tail index for every anchor, in place of the one read.
         assignment: whose lambda an anchor of the blend gets. ``"own"``; ``"shuffled"``: that of
-            the anchor before it in the batch, whose order is random, so another image's, with the
-            batch's lambdas kept as they are; ``"mean"``: the batch's mean; ``"fixed"``:
-            ``fixed_lambda``.
+            the anchor before it in the batch, another image's; ``"mean"``: the batch's mean;
+            ``"fixed"``: ``fixed_lambda``.
         fixed_lambda: in [0, 1], with ``assignment="fixed"``.
         softmax_weight: of the softmax loss over the hardest negatives; 0.5 in the release.
         weibit_weight: of the Weibit loss over them; 0.5 in the release.
@@ -98,25 +97,18 @@ class AblationSettings:
         tail: Any = self.tail
         if not isinstance(tail, TailSettings):
             raise ValueError(f"tail must be TailSettings(...) or a preset(name), got {tail!r}")
-        for name in ("softmax_weight", "weibit_weight", "fixed_beta", "fixed_lambda"):
-            value = getattr(self, name)
-            if value is not None or not name.startswith("fixed"):
-                check_number(name, value)
-        for name in ("softmax_weight", "weibit_weight"):
-            if not 0.0 <= getattr(self, name) < math.inf:
-                raise ValueError(
-                    f"{name} must be finite and not negative, got {getattr(self, name)}"
-                )
+        check_number("softmax_weight", self.softmax_weight, "be finite and not negative")
+        check_number("weibit_weight", self.weibit_weight, "be finite and not negative")
+        if self.fixed_beta is not None:
+            check_number("fixed_beta", self.fixed_beta, "be positive and finite")
+        if self.fixed_lambda is not None:
+            check_number("fixed_lambda", self.fixed_lambda, "lie in [0, 1]")
         hardest: Any = self.hardest
         if not isinstance(hardest, int) or isinstance(hardest, bool) or hardest < 1:
             raise ValueError(
                 "hardest must be a whole number of negatives, 1 or more, got "
                 f"{hardest!r}; give an int such as 50"
             )
-        if self.fixed_beta is not None and not 0.0 < self.fixed_beta < math.inf:
-            raise ValueError(f"fixed_beta must be positive and finite, got {self.fixed_beta}")
-        if self.fixed_lambda is not None and not 0.0 <= self.fixed_lambda <= 1.0:
-            raise ValueError(f"fixed_lambda must lie in [0, 1], got {self.fixed_lambda}")
         if (self.assignment == "fixed") != (self.fixed_lambda is not None):
             raise ValueError(
                 f"assignment {self.assignment!r} and fixed_lambda = {self.fixed_lambda} do not "
@@ -177,16 +169,13 @@ RELEASED = AblationSettings(tail=preset("release"), softmax_weight=0.5, weibit_w
 def link_weights(
     settings: AblationSettings, evidence: TailEvidence | None, anchors: int, like: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Blend weight and tail index of each anchor as the link uses them.
+    """Blend weight and tail index of each anchor as the link uses them, both of shape ``(M,)``.
 
     Args:
         settings: see :class:`AblationSettings`.
         evidence: of the batch, if the settings read one.
         anchors: number of anchors, M.
         like: gives dtype and device.
-
-    Returns:
-        ``lam`` and ``beta``, each of shape ``(M,)``.
     """
     ones = torch.ones(anchors, dtype=like.dtype, device=like.device)
     if settings.link == "softmax":
@@ -208,26 +197,18 @@ def link_weights(
 
 
 def only_negatives(shortfalls: Tensor, positives: Tensor) -> Tensor:
-    """A copy of the shortfalls with the anchors themselves and their positives at infinity.
-
-    Args:
-        shortfalls: 1 - cosine, shape ``(M, M)``; row i is anchor i.
-        positives: column of each anchor's positive, shape ``(M,)``.
-    """
+    """A copy of ``(M, M)`` shortfalls with the anchors and their positives at infinity."""
     delta = shortfalls.detach().clone()
     delta.fill_diagonal_(torch.inf)
     return delta.scatter_(1, positives[:, None], torch.inf)
 
 
 def hardest_negatives(negatives: Tensor, count: int) -> Tensor:
-    """Columns of each anchor's hardest negatives, in no order.
+    """Columns of each anchor's hardest negatives, in no order, shape ``(M, min(count, M - 2))``.
 
     Args:
         negatives: shortfalls, shape ``(M, M)``, see :func:`only_negatives`.
         count: how many; all if an anchor has fewer.
-
-    Returns:
-        Shape ``(M, min(count, M - 2))``.
     """
     count = min(count, negatives.shape[0] - 2)
     if negatives.device.type != "cpu":
@@ -244,8 +225,8 @@ def hardest_terms(
     Args:
         scores: cosines of each anchor with its positive, in the first column, and its hardest
             negatives, shape ``(M, 1 + K)``.
-        temperature: tau.
-        settings: see :class:`AblationSettings`.
+        temperature: tau of the softmax term.
+        settings: weights and floor.
         weibit_beta: beta of the Weibit term.
     """
     positives = torch.zeros(scores.shape[0], dtype=torch.int64, device=scores.device)
@@ -260,10 +241,9 @@ def hardest_terms(
 
 
 class PairCosines(torch.autograd.Function):
-    """Some cosines of unit rows with each other, with one product for the gradient of both sides.
+    """``scores`` (rows times their transpose, without gradient) at ``columns``, shape ``(M, K)``.
 
-    ``PairCosines.apply(rows, scores, columns, dtype)`` are ``scores`` (rows times their transpose,
-    without gradient) at ``columns``, shape ``(M, K)``; the gradient's product runs in ``dtype``.
+    One product, in ``dtype``, gives the gradient of both sides.
     """
 
     @staticmethod
@@ -299,11 +279,11 @@ def tail_slope(negatives: Tensor, number: int, floor: float = 1e-6) -> tuple[Ten
         floor: least shortfall.
 
     Returns:
-        The slope and the fit's coefficient of determination R^2, both of shape ``()``; R^2 is 0
-        for a tail without spread.
+        The slope and the fit's R^2, 0 for a tail without spread, both of shape ``()``.
     """
     k = min(max(LEAST_TAIL, int(TAIL_FRACTION * number)), number)
-    tail = _smallest(negatives.reshape(-1), k).to(exact_dtype(negatives.device)).clamp_min(floor)
+    (tail,) = smallest(negatives.reshape(1, -1).clone(), k, ordered=True)
+    tail = tail.to(exact_dtype(negatives.device)).clamp_min(floor)
     drop = min(int(DROPPED * k), k - 1)
     x, rank = log_points(tail, drop)
     y = rank.log() - rank.log().mean()
@@ -313,25 +293,13 @@ def tail_slope(negatives: Tensor, number: int, floor: float = 1e-6) -> tuple[Ten
     return slope, torch.where(spread, slope * sxy / torch.where(spread, syy, 1.0), 0.0)
 
 
-def _smallest(flat: Tensor, count: int) -> Tensor:
-    """The smallest numbers of a vector, ascending; on a CPU by numpy's faster selection."""
-    if flat.device.type != "cpu":
-        return flat.topk(count, largest=False, sorted=True).values
-    array = flat.numpy().copy()
-    array.partition(count - 1)
-    array = array[:count]
-    array.sort()
-    return torch.from_numpy(array)
-
-
 class BatchTailIndex(nn.Module):
     """The Weibit term's beta: fitted to each batch, clamped, and averaged over steps.
 
-    beta <- 0.9 beta + 0.1 clamp(slope, 0.5, 16) where the fit has R^2 of 0.85 or more, and as it
-    was elsewhere; 4 before the first batch. That a batch's own fit counts in its own loss is this
-    project's reading; at a weight of 0.1 the order hardly matters. The mean is a buffer, so it is
-    kept with the state, in float32 or better whatever the module is cast to: in bfloat16 a step of
-    0.1 times a small change would be rounded away.
+    beta <- 0.9 beta + 0.1 clamp(slope, 0.5, 16) where the fit has R^2 of 0.85 or more; 4 before the
+    first batch. That a batch's own fit counts in its own loss is this project's reading. The mean
+    is a buffer of the state, in float32 or better whatever the module is cast to: in bfloat16 a
+    step of 0.1 times a small change would be rounded away.
     """
 
     beta: Tensor
@@ -350,12 +318,7 @@ class BatchTailIndex(nn.Module):
 
     @torch.no_grad()
     def forward(self, negatives: Tensor, floor: float) -> Tensor:
-        """Beta, shape ``()``; in training mode with the batch taken in.
-
-        Args:
-            negatives: shortfalls, shape ``(M, M)``, see :func:`only_negatives`.
-            floor: least shortfall.
-        """
+        """Beta, shape ``()``; in training mode with the batch's :func:`only_negatives` taken in."""
         if self.training:
             anchors = negatives.shape[0]
             slope, r2 = tail_slope(negatives, anchors * (anchors - 2), floor)
@@ -390,14 +353,13 @@ class AblationLoss(nn.Module):
         super().__init__()
         check_temperature(temperature)
         check_flag("validate", validate)
-        chosen: Any = AblationSettings() if settings is None else settings
-        if not isinstance(chosen, AblationSettings):
+        self.settings: Any = AblationSettings() if settings is None else settings
+        if not isinstance(self.settings, AblationSettings):
             raise ValueError(
-                f"settings must be AblationSettings, got {chosen!r}; give one such as "
+                f"settings must be AblationSettings, got {settings!r}; give one such as "
                 'AblationSettings(link="blend")'
             )
         self.temperature = temperature
-        self.settings = chosen
         self.validate = validate
         self.tail_index = BatchTailIndex() if self.settings.weibit_weight else None
 
@@ -505,7 +467,7 @@ def ablation_from_scores(
         positives: column of each anchor's positive, shape ``(M,)``.
         temperature: tau.
         settings: see :class:`AblationSettings`.
-        weibit_beta: beta of the Weibit loss over the hardest negatives; 4 is where the release's
+        weibit_beta: beta of the Weibit loss over the hardest negatives; 4 by default, where the
             running mean starts.
 
     Returns:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from numbers import Real
 from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 from torch import Tensor
-
-from .similarity import ZERO_NORM, exact_dtype
 
 if TYPE_CHECKING:
     from .queue import NegativeQueue
@@ -16,20 +16,52 @@ if TYPE_CHECKING:
 Implementation = Literal["auto", "reference", "streaming"]
 CandidateSet = Literal["two-view", "bipartite"]
 
+#: Rows shorter than this have no direction; it is the ``eps`` of ``torch.nn.functional.normalize``.
+ZERO_NORM = 1e-12
 #: The dtypes embeddings may have. torch has no arithmetic for 8-bit floats.
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+#: Ranges of numbers, in the words of the error.
+RANGES: dict[str, Callable[[float], bool]] = {
+    "be finite": math.isfinite,
+    "be positive and finite": lambda x: 0.0 < x < math.inf,
+    "be finite and not negative": lambda x: 0.0 <= x < math.inf,
+    "be at least 1": lambda x: x >= 1.0,
+    "lie in (0, 1)": lambda x: 0.0 < x < 1.0,
+    "lie in (0, 1]": lambda x: 0.0 < x <= 1.0,
+    "lie in [0, 1)": lambda x: 0.0 <= x < 1.0,
+    "lie in [0, 1]": lambda x: 0.0 <= x <= 1.0,
+}
 
 
-def check_number(name: str, value: object) -> None:
-    """Raise ``ValueError`` unless ``value`` is a real number and not a boolean."""
+def exact_dtype(device: torch.device) -> torch.dtype:
+    """The dtype that similarities near 1 are taken in on ``device``."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+def loss_dtype(z: Tensor) -> torch.dtype:
+    """The dtype of losses and evidence: float64 for float64 embeddings, else float32."""
+    return torch.float64 if z.dtype == torch.float64 else torch.float32
+
+
+def check_number(name: str, value: object, must: str | None = None) -> None:
+    """Raise ``ValueError`` unless ``value`` is a real number, no boolean, and in its range.
+
+    Args:
+        name: what the error calls it.
+        value: to be checked.
+        must: a key of :data:`RANGES`, if it has a range.
+    """
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise ValueError(f"{name} must be a number such as 0.5, got {_shown(value)}")
+        given = f"a {tuple(value.shape)} tensor" if isinstance(value, Tensor) else repr(value)
+        raise ValueError(f"{name} must be a number such as 0.5, got {given}")
+    if must is not None and not RANGES[must](float(value)):
+        raise ValueError(f"{name} must {must}, got {value}")
 
 
 def check_flag(name: str, value: object) -> None:
     """Raise ``ValueError`` unless ``value`` is ``True`` or ``False``: the text "False" is true."""
     if not isinstance(value, bool):
-        raise ValueError(f"{name} must be True or False, got {_shown(value)}")
+        raise ValueError(f"{name} must be True or False, got {value!r}")
 
 
 def check_temperature(temperature: object) -> None:
@@ -40,24 +72,13 @@ def check_temperature(temperature: object) -> None:
             "logit_scale=log_scale.exp() with each call of the loss, where log_scale is a "
             "parameter of the model that starts at log(1 / temperature)"
         )
-    check_number("temperature", temperature)
-    if not 0.0 < temperature < float("inf"):  # type: ignore[operator]
-        raise ValueError(f"temperature must be positive and finite, got {temperature}")
+    check_number("temperature", temperature, "be positive and finite")
 
 
-def _shown(value: object) -> str:
-    return f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
-
-
-def resolve_impl(impl: str) -> Literal["reference", "streaming"]:
-    """The implementation behind ``impl``: ``"auto"`` is streaming, which is as exact and faster.
-
-    Raises:
-        ValueError: for an unknown name, with the known ones listed.
-    """
+def check_impl(impl: str) -> None:
+    """Raise ``ValueError`` for an unknown implementation, with the known ones listed."""
     if impl not in get_args(Implementation):
         raise ValueError(f"unknown impl {impl!r}; known: {', '.join(get_args(Implementation))}")
-    return "reference" if impl == "reference" else "streaming"
 
 
 def check_memory(memory: int | None) -> None:
@@ -87,16 +108,14 @@ def logit_slope(
 
     Args:
         temperature: tau; of no effect where ``logit_scale`` is given.
-        logit_scale: 1 / tau itself (CLIP keeps its logarithm; pass ``log_scale.exp()``), with one
-            element; takes a gradient. It is taken as it is, without an upper bound: clamped here
-            it would lose its gradient and stay at the bound for good. CLIP's training loop clamps
-            the parameter after each step instead, ``log_scale.data.clamp_(0, math.log(100))``.
+        logit_scale: 1 / tau itself, with one element; takes a gradient. There is no upper bound:
+            clamped here it would lose its gradient and stay at the bound for good. CLIP's training
+            loop clamps the parameter instead, ``log_scale.data.clamp_(0, math.log(100))``.
         like: gives the device.
         validate: also look at its sign, on the CPU and outside ``torch.compile``.
 
     Raises:
-        ValueError: if ``logit_scale`` has more elements than one, is no floating-point number, is
-            on another device, or is not positive and finite.
+        ValueError: if ``logit_scale`` is no such tensor, or not positive and finite.
     """
     check_temperature(temperature)
     check_flag("validate", validate)
@@ -115,22 +134,16 @@ def logit_slope(
     if logit_scale.device != like.device:
         raise ValueError(f"logit_scale is on {logit_scale.device}, the embeddings on {like.device}")
     if may_look(logit_scale, validate):
-        value = float(logit_scale.detach())
-        if not 0.0 < value < float("inf"):
-            raise ValueError(f"logit_scale must be positive and finite, got {value}")
+        check_number("logit_scale", float(logit_scale.detach()), "be positive and finite")
     return logit_scale.reshape(()).to(exact_dtype(like.device))
 
 
 def check_embeddings(z: Tensor, name: str = "embeddings") -> None:
-    """Raise one clear error for embeddings that have no cosine.
+    """Raise ``ValueError`` for embeddings that have no cosine, with the first such row.
 
     Args:
-        z: embeddings, shape ``(rows, d)``.
-        name: what the error calls them.
-
-    Raises:
-        ValueError: if ``z`` is not a floating-point matrix, or holds a row that is not finite or
-            has no direction; the first such row is named.
+        z: must be a floating-point matrix of finite rows with a direction.
+        name: what the error calls it.
     """
     if z.ndim != 2:
         raise ValueError(f"{name} must have shape (rows, d), got {tuple(z.shape)}")
@@ -159,12 +172,7 @@ def describe_short(norm: float) -> str:
 
 
 def check_kind(z: Tensor, name: str) -> None:
-    """Raise one clear error unless a tensor is dense and of 16, 32 or 64-bit floating point.
-
-    Raises:
-        ValueError: for integers, quantised or sparse tensors and 8-bit floats, with the call that
-            converts them.
-    """
+    """Raise ``ValueError`` unless a tensor is dense and of 16, 32 or 64-bit floating point."""
     if z.is_quantized:
         raise ValueError(f"{name} must be floating point, got {z.dtype}; call .dequantize() first")
     if z.layout != torch.strided:
@@ -179,7 +187,7 @@ def _count(mask: Tensor) -> str:
 
 
 def check_pairs(z0: Tensor, z1: Tensor, *, validate: bool = True, least: int = 2) -> None:
-    """Raise one clear error unless ``z0`` and ``z1`` are two views of the same N items.
+    """Raise ``ValueError`` unless ``z0`` and ``z1`` are two views of the same N items.
 
     Args:
         z0: first views, shape ``(N, d)``, any floating dtype.
@@ -187,9 +195,6 @@ def check_pairs(z0: Tensor, z1: Tensor, *, validate: bool = True, least: int = 2
         validate: also look for rows that are zero or not finite. Only done where it costs no
             synchronisation: on the CPU, outside ``torch.compile``.
         least: least N; a pair that has negatives elsewhere may be alone.
-
-    Raises:
-        ValueError: naming the mismatch.
     """
     if z0.ndim != 2 or z0.shape != z1.shape:
         raise ValueError(
@@ -217,17 +222,14 @@ def check_further(
     *,
     validate: bool = True,
 ) -> None:
-    """Raise one clear error unless identities, negatives and queue fit the pairs.
+    """Raise ``ValueError`` unless identities, negatives and queue fit the pairs.
 
     Args:
         z0: first views, shape ``(N, d)``.
-        ids: identities, which must be integers of shape ``(N,)``.
-        negatives: further candidates, which must have shape ``(K, d)``.
-        queue: past embeddings, which must have width d.
+        ids: identities, integers of shape ``(N,)``.
+        negatives: further candidates, shape ``(K, d)``.
+        queue: past embeddings of width d.
         validate: as for :func:`check_pairs`, of ``negatives``.
-
-    Raises:
-        ValueError: naming the mismatch.
     """
     if ids is not None:
         if ids.shape != z0.shape[:1]:

@@ -1,27 +1,126 @@
-"""From two batches of embeddings to anchors, candidates and positives.
+"""From two batches of embeddings to unit rows, anchors, candidates and positives.
 
 ``"two-view"``: all 2N views of N items against each other (SimCLR). ``"bipartite"``: queries
 against keys, one way (SimCSE) or both ways (CLIP). Either may have further negatives: explicit ones
 with a gradient, or a queue of past batches. With ``gather_distributed`` the candidates are those of
 all ranks, the anchors this rank's.
 
-Each becomes one or two :class:`CandidateProblem`, which is all that the losses see of a batch.
+Each becomes one or two :class:`CandidateProblem`, which is all that the losses see of a batch. Two
+views are stacked, first all of ``z0`` and then all of ``z1``, so that the positive of view ``i`` is
+view ``(i + N) mod 2N``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from .arguments import CandidateSet, check_candidate_set, check_flag, check_further, check_pairs
+from .arguments import (
+    ZERO_NORM,
+    CandidateSet,
+    check_candidate_set,
+    check_flag,
+    check_further,
+    check_pairs,
+    exact_dtype,
+    loss_dtype,
+)
 from .distributed import check_process_group, check_same_on_ranks, gather_constant, gather_rows
-from .queue import UNKNOWN_ID, NegativeQueue
-from .similarity import NormalizeRows, loss_dtype, stack_views, unit_rows
+
+if TYPE_CHECKING:
+    from .queue import NegativeQueue
+
+#: Identity of rows that nobody named; equal to no anchor's.
+UNKNOWN_ID = torch.iinfo(torch.int64).min
+
+# Unit rows -----------------------------------------------------------------------------------
+
+
+def stack_views(z0: Tensor, z1: Tensor) -> Tensor:
+    """All of ``z0``, then all of ``z1``, shape ``(2N, d)``; autocast must not choose the dtype."""
+    with torch.autocast(z0.device.type, enabled=False):
+        return torch.cat([z0, z1])
+
+
+def unit_rows(z: Tensor) -> Tensor:
+    """Rows of length 1 in float64, whatever autocast says; zero rows stay zero.
+
+    A row of float32 numbers is a unit vector only to 6e-8, which is 1e-4 of the distance between
+    two vectors of shortfall 1e-6; in float64 nothing is lost. The gradient of a zero row, which
+    has no direction, is zero.
+
+    Args:
+        z: embeddings, shape ``(rows, d)``, any floating dtype.
+
+    Returns:
+        Shape ``(rows, d)``, float64 (float32 on Apple's GPUs, which have no float64).
+    """
+    with torch.autocast(z.device.type, enabled=False):
+        return _unit_rows(z.to(exact_dtype(z.device)))[0]
+
+
+def _unit_rows(z: Tensor) -> tuple[Tensor, Tensor]:
+    norm = torch.linalg.vector_norm(z, dim=1, keepdim=True)
+    # The clamp keeps the unused branch finite: 0 times an infinite derivative is NaN.
+    inverse = torch.where(norm < ZERO_NORM, 0.0, 1.0 / norm.clamp_min(ZERO_NORM))
+    return z * inverse, inverse
+
+
+class NormalizeRows(torch.autograd.Function):
+    """:func:`unit_rows` with its first derivative in closed form, at a third of the cost.
+
+    The derivative of z / |z| in direction g is (g - u (u . g)) / |z| with u the unit row.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor) -> Tensor:
+        """Return the unit rows of ``z``."""
+        unit, inverse = _unit_rows(z.to(exact_dtype(z.device)))
+        ctx.save_for_backward(unit, inverse)
+        ctx.dtype = z.dtype
+        return unit
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        """Project the gradient on the tangent space of each row."""
+        unit, inverse = ctx.saved_tensors
+        along = (unit * grad).sum(1, keepdim=True)
+        return torch.addcmul(grad, unit, along, value=-1.0).mul_(inverse).to(ctx.dtype)
+
+
+def two_view_cosines(z0: Tensor, z1: Tensor) -> tuple[Tensor, Tensor]:
+    """As :func:`two_view_scores`, but not yet rounded: float64 for every input."""
+    z = unit_rows(stack_views(z0, z1))
+    with torch.autocast(z.device.type, enabled=False):
+        scores = z @ z.T
+    return scores, torch.arange(len(z), device=z.device).roll(len(z0))
+
+
+def two_view_scores(z0: Tensor, z1: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosines of all ``M = 2N`` views by one matrix product, and each anchor's positive.
+
+    The product runs in float64, which neither autocast nor TensorFloat-32 touches: half precision
+    is wrong in the third digit of a cosine, which near the cap is the whole signal.
+
+    Args:
+        z0: first views, shape ``(N, d)``; rows need not be normalised.
+        z1: second views, same shape.
+
+    Returns:
+        ``scores``, shape ``(2N, 2N)``, float32 (float64 for float64 input), and ``positives``,
+        shape ``(2N,)``, the column of each anchor's positive. The diagonal holds
+        self-similarities, which are no candidates.
+    """
+    scores, positives = two_view_cosines(z0, z1)
+    return scores.to(loss_dtype(z0)), positives
+
+
+# Candidate problems --------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
@@ -29,7 +128,7 @@ class CandidateProblem:
     """One contrastive problem: which candidates each anchor is scored against.
 
     Attributes:
-        anchors: unit rows, shape ``(A, d)``, from :func:`~weince_lib.losses.similarity.unit_rows`.
+        anchors: unit rows, shape ``(A, d)``, from :func:`unit_rows`.
         candidates: unit rows, shape ``(C, d)``; None if they are the anchors themselves, which
             saves a product in the gradient.
         positives: column of each anchor's positive, shape ``(A,)``.
@@ -43,8 +142,8 @@ class CandidateProblem:
             rest (a queue of past batches, say) cost none. None: all.
         fewest_negatives: number of negatives of the anchor that has fewest. The tail is sized by
             it, so that every anchor has one. None: all columns but the anchor and its positive.
-        positive: shortfall 1 - s of each anchor's positive, taken in the precision of the unit
-            rows, shape ``(A,)``; ``positive_shortfalls`` where that is given.
+        positive: shortfall 1 - s of each anchor's positive, in the precision of the unit rows,
+            shape ``(A,)``; ``positive_shortfalls`` where that is given.
     """
 
     anchors: Tensor
@@ -217,10 +316,10 @@ class Batch:
 
         Args:
             anchors: unit rows of this rank, shape ``(A, d)``.
-            candidates: unit rows of all ranks, ``A`` from each, shape ``(W A, d)``.
+            candidates: unit rows of all ranks, shape ``(W A, d)``.
             unit: normalises rows.
-            two_view: whether the anchors are this rank's candidates too, the positive of each
-                being the one A / 2 away. If not, the positive of anchor i is candidate i.
+            two_view: whether the anchors are candidates too, the positive of each being the one
+                A / 2 away. If not, the positive of anchor i is candidate i.
         """
         count, device = anchors.shape[0], anchors.device
         # Taken from the tensors' own sizes, so that no rank can be off by another's batch.

@@ -13,29 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .arguments import logit_slope, may_look
+from .arguments import exact_dtype, logit_slope, loss_dtype, may_look
 from .candidates import CandidateProblem
 from .evidence import TailEvidence, TailSettings, blend_weights, read_score_tails
-from .link import EndpointLink
-from .similarity import exact_dtype, loss_dtype
+from .link import EndpointLink, endpoint_coordinate
 
 #: How far above 1 a score may be by rounding, in half precision too.
 ABOVE_ONE = 0.01
-
-
-def endpoint_coordinate(scores: Tensor, floor: float = 1e-6) -> Tensor:
-    """The shortfall coordinate -log(1 - s), with the shortfall floored.
-
-    The derivative is 1 / max(1 - s, floor) everywhere: where the floor is active it is the
-    derivative at the floor and not zero, so that the closest pairs still repel each other.
-
-    Args:
-        scores: cosines, any shape.
-        floor: least shortfall 1 - s.
-    """
-    delta = 1.0 - scores
-    floored = delta + (delta.clamp_min(floor) - delta).detach()
-    return -floored.log()
 
 
 def blended_logits(
@@ -94,12 +78,9 @@ def candidate_cross_entropy(
 
 
 def cosines(problem: CandidateProblem) -> tuple[Tensor, Tensor]:
-    """Cosines of all anchors with all candidates, and which of them count.
+    """Cosines of all anchors with all candidates, float64, and which of them count, ``(A, C)``.
 
-    Returns:
-        ``scores``, shape ``(A, C)``, in the precision of the unit rows (float64), and ``counts``,
-        boolean, shape ``(A, C)``: False for the anchor itself and for candidates of its identity
-        other than its positive.
+    Those of the anchor itself and of its identity do not, all but its positive.
     """
     with torch.autocast(problem.anchors.device.type, enabled=False):
         scores = problem.anchors @ problem.rows.T
@@ -142,9 +123,16 @@ def infonce_from_scores(
         ValueError: for shapes or dtypes that do not fit, columns out of range, scores of candidates
             that are not finite, or a temperature that is not positive.
     """
-    scale = logit_slope(temperature, logit_scale, scores, validate=validate)
-    exact, counts = _candidate_scores(scores, positives, mask, validate)
-    return candidate_cross_entropy(exact * scale, positives, counts).to(loss_dtype(scores))
+    softmax = EndpointLink(curvature=0.0)
+    return endpoint_from_scores(
+        scores,
+        positives,
+        mask,
+        temperature,
+        softmax,
+        logit_scale=logit_scale,
+        validate=validate,
+    )
 
 
 @overload
@@ -189,19 +177,18 @@ def weince_from_scores(
     quantile over rows that have a negative.
 
     Args:
-        scores: shape ``(A, C)``, at most 1; row i holds anchor i's scores, with gradient.
-        positives: column of each anchor's positive, integer, shape ``(A,)``.
-        mask: as for :func:`infonce_from_scores`.
+        scores: as for :func:`infonce_from_scores`, and at most 1.
+        positives: as there, and so for the other keywords.
+        mask: as there.
         temperature: tau of the softmax part.
         settings: how the tail is read; the paper's by default.
-        logit_scale: 1 / tau as a learnable tensor of one element, in place of ``temperature``.
-        validate: look at the values of ``scores`` and ``positives``, on the CPU only.
+        logit_scale: as there.
+        validate: as there.
         return_evidence: also return the :class:`TailEvidence` of each row; ``rho`` is infinite in
             a row without negatives.
 
     Returns:
-        Scalar, the mean over rows in nats, float32 (float64 for float64 scores), or
-        ``(loss, evidence)``.
+        The loss as there, or ``(loss, evidence)``.
 
     Raises:
         ValueError: as :func:`infonce_from_scores`, and for scores above 1.
@@ -238,18 +225,16 @@ def endpoint_from_scores(
     """The loss of an endpoint link of a matrix of scores; see :mod:`weince_lib.losses.link`.
 
     Args:
-        scores: shape ``(A, C)``, below the endpoint 1 / curvature; row i holds anchor i's scores,
-            with gradient.
-        positives: column of each anchor's positive, integer, shape ``(A,)``.
-        mask: as for :func:`infonce_from_scores`.
-        temperature: tau.
+        scores: as for :func:`infonce_from_scores`, and below the endpoint 1 / curvature.
+        positives: as there, and so for the other keywords.
+        mask: as there.
+        temperature: as there.
         link: curvature, and whether the positive is left out of the denominator.
-        logit_scale: 1 / tau as a learnable tensor of one element, in place of ``temperature``.
-        validate: look at the values of ``scores`` and ``positives``, on the CPU only.
+        logit_scale: as there.
+        validate: as there.
 
     Returns:
-        Scalar, the mean over rows in nats, float32 (float64 for float64 scores). A row with no
-        candidate but its positive has loss 0.
+        The loss as there.
 
     Raises:
         ValueError: as :func:`infonce_from_scores`, and for scores beyond the endpoint.

@@ -55,11 +55,8 @@ class _GatherRows(torch.autograd.Function):
 def gather_rows(rows: Tensor) -> Tensor:
     """The rows of all ranks, shape ``(W * n, ...)``, with gradient to those of this rank.
 
-    Args:
-        rows: shape ``(n, ...)``, the same on every rank; rank r's are rows ``r n`` to ``(r+1) n``.
-
-    Returns:
-        The gathered rows. The gradient that reaches ``rows`` is the sum over all ranks' losses.
+    Every rank gives ``n`` rows; rank r's are rows ``r n`` to ``(r+1) n``. The gradient that reaches
+    ``rows`` is the sum over all ranks' losses.
     """
     gathered: Tensor = _GatherRows.apply(rows)
     return gathered
@@ -78,14 +75,13 @@ def check_same_on_ranks(
 ) -> None:
     """Compare the ranks' batches before any gather that could hang on a difference.
 
-    A rank that has found its own batch wrong says so here, so that the others do not wait for it.
     Reading the answer waits for an accelerator; callers skip it for ``validate=False`` and under
     ``torch.compile``.
 
     Args:
         facts: what has to be the same on every rank, by the name that the error calls it.
-        device: where the embeddings are; the process group must be able to talk there.
-        error: what this rank found wrong with its own batch, if anything.
+        device: where the embeddings are.
+        error: what this rank found wrong with its own batch; the others must not wait for it.
 
     Raises:
         ValueError: on every rank: ``error`` itself where there is one, elsewhere one that names the

@@ -65,7 +65,7 @@ class EndpointLoss(ContrastiveLoss):
         **options: Unpack[LossOptions],
     ) -> None:
         super().__init__(temperature, **options)
-        self.link = EndpointLink(curvature, decoupled)
+        self.settings = self.link = EndpointLink(curvature, decoupled)
 
     @classmethod
     def from_power(
@@ -76,10 +76,8 @@ class EndpointLoss(ContrastiveLoss):
         Raises:
             ValueError: unless ``power`` is positive and ``offset`` not negative, both finite.
         """
-        for name, value in (("power", power), ("offset", offset)):
-            check_number(name, value)
-        if not 0.0 < power < float("inf"):
-            raise ValueError(f"power must be positive and finite, got {power}")
+        check_number("power", power, "be positive and finite")
+        check_number("offset", offset)
         if not 0.0 <= offset < float("inf"):
             raise ValueError(
                 f"offset must lie in [0, infinity), got {offset}: below 0 the endpoint 1 + offset "
@@ -87,30 +85,6 @@ class EndpointLoss(ContrastiveLoss):
             )
         curvature = 1.0 / (1.0 + offset)
         return cls((1.0 + offset) / power, curvature=curvature, decoupled=decoupled, **options)
-
-    def forward(
-        self,
-        z0: Tensor,
-        z1: Tensor,
-        *,
-        ids: Tensor | None = None,
-        negatives: Tensor | None = None,
-        logit_scale: Tensor | None = None,
-    ) -> Tensor:
-        """Return the scalar loss of two ``(N, d)`` batches of embeddings."""
-        loss = endpoint_loss(
-            z0,
-            z1,
-            self.temperature,
-            self.link.curvature,
-            decoupled=self.link.decoupled,
-            ids=ids,
-            negatives=negatives,
-            logit_scale=logit_scale,
-            **self.options(),
-        )
-        self.enqueue(z1, ids)
-        return loss
 
     def own_settings(self) -> dict[str, Any]:
         """Curvature and decoupling, for ``print(loss)``."""

@@ -16,13 +16,16 @@ index, write one function and one entry in :data:`TAIL_INDICES`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 
 from .arguments import check_number
+from .candidates import CandidateProblem
+from .streaming import READERS, read_blocks
 
 #: A key of :data:`TAIL_INDICES`.
 TailIndex = str
@@ -35,15 +38,17 @@ WRONG_SIGN_PENALTY = 1e6
 MIN_LINE_POINTS = 3
 #: The likelihoods need one exceedance below the threshold and some spread; two is the least.
 MIN_LIKELIHOOD_POINTS = 2
-_NUMBERS = (
-    "cap_quantile",
-    "tail_fraction",
-    "min_tail",
-    "cap_sharpness",
-    "evidence_sharpness",
-    "evidence_margin",
-    "floor",
-)
+_RANGES = {
+    "cap_quantile": "lie in (0, 1]",
+    "tail_fraction": "lie in (0, 1]",
+    "min_tail": "be at least 1",
+    "cap_sharpness": "be finite and not negative",
+    "evidence_sharpness": "be finite and not negative",
+    "evidence_margin": "be finite",
+    "floor": "lie in (0, 1)",
+}
+#: Below this many numbers a second thread costs more than it saves.
+THREADED_SELECTION = 2**20
 #: A tail no wider than so many rounding errors of a cosine (each eps) has no spread to fit.
 ROUNDING = 32
 
@@ -92,24 +97,10 @@ class TailSettings:
                 raise ValueError(
                     f"unknown {name} {getattr(self, name)!r}; known: {', '.join(known)}"
                 )
-        for name in _NUMBERS:
-            check_number(name, getattr(self, name))
-        for name in ("cap_quantile", "tail_fraction"):
-            if not 0.0 < getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)}")
-        if self.min_tail < 1:
-            raise ValueError(f"min_tail must be at least 1, got {self.min_tail}")
+        for name, must in _RANGES.items():
+            check_number(name, getattr(self, name), must)
         if self.min_tail != int(self.min_tail):
             raise ValueError(f"min_tail must be a whole number, got {self.min_tail}")
-        for name in ("cap_sharpness", "evidence_sharpness"):
-            if not 0.0 <= getattr(self, name) < math.inf:
-                raise ValueError(
-                    f"{name} must be finite and not negative, got {getattr(self, name)}"
-                )
-        if not math.isfinite(self.evidence_margin):
-            raise ValueError(f"evidence_margin must be finite, got {self.evidence_margin}")
-        if not 0.0 < self.floor < 1.0:
-            raise ValueError(f"floor must lie in (0, 1), got {self.floor}")
 
     def tail_size(self, negatives: int) -> int:
         """K_tail = max(min_tail, round(tail_fraction * negatives)), at most ``negatives``."""
@@ -149,11 +140,8 @@ class TailEvidence:
 class TailReading:
     """What the tail of each anchor gives alone, before rho_0 is taken over the batch.
 
-    Attributes:
-        rho: as in :class:`TailEvidence`, shape ``(M,)``.
-        beta: as in :class:`TailEvidence`, shape ``(M,)``.
-        delta_aic: as in :class:`TailEvidence`, shape ``(M,)``.
-        usable: whether a fit was possible; lambda is 0 elsewhere. Boolean, shape ``(M,)``.
+    ``rho``, ``beta`` and ``delta_aic`` are those of :class:`TailEvidence`. ``usable`` says whether
+    a fit was possible; lambda is 0 elsewhere. Each has shape ``(M,)``.
     """
 
     rho: Tensor
@@ -161,19 +149,25 @@ class TailReading:
     delta_aic: Tensor
     usable: Tensor
 
+    @classmethod
+    def join(cls, readings: Sequence[TailReading]) -> TailReading:
+        """The readings of several problems as those of one batch."""
+        if len(readings) == 1:
+            return readings[0]
+        parts = zip(*((r.rho, r.beta, r.delta_aic, r.usable) for r in readings), strict=True)
+        return cls(*(torch.cat(part) for part in parts))
+
 
 @dataclass(frozen=True)
 class TailEstimator:
     """One way to estimate beta, Delta AIC or both from tails, and what it needs of them.
 
     Attributes:
-        fit: takes the tails, shape ``(M, K)``, floored shortfalls of M anchors, and the rounding
-            error of a cosine (see :func:`has_spread`; None for that of the dtype). Returns beta,
-            Delta AIC, or None where it has no such number, and whether the fit was possible; each
-            of shape ``(M,)``. Of an entry of :data:`TAIL_INDICES` beta is used, of one of
-            :data:`EVIDENCES` Delta AIC.
-        needs_order: whether ``fit`` needs each tail in ascending order. If not, the order is
-            arbitrary, which saves a sort for every anchor.
+        fit: takes floored shortfalls of M anchors, shape ``(M, K)``, and the rounding error of a
+            cosine (see :func:`has_spread`). Returns beta, Delta AIC or None, and whether the fit
+            was possible, each of shape ``(M,)``. Of an entry of :data:`TAIL_INDICES` beta is used,
+            of one of :data:`EVIDENCES` Delta AIC.
+        needs_order: whether ``fit`` needs each tail in ascending order; a sort for every anchor.
         takes_threshold: whether ``fit`` also gets the next larger shortfall, as a last column.
             Where the tail already holds all negatives, its largest takes that place.
     """
@@ -185,7 +179,7 @@ class TailEstimator:
     def __call__(
         self, smallest: Tensor, k: int, resolution: float | None
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """The fit to the ``k`` smallest shortfalls; see :func:`fit_tail`."""
+        """The fit to the ``k`` smallest shortfalls."""
         return self.fit(smallest if self.takes_threshold else smallest[:, :k], resolution)
 
 
@@ -195,8 +189,8 @@ def has_spread(least: Tensor, largest: Tensor, resolution: float | None = None) 
     Args:
         least: smallest shortfall of each tail, shape ``(M,)``.
         largest: the largest.
-        resolution: rounding error of the cosines the shortfalls were taken from; that of the
-            shortfalls' dtype by default. Smaller where the cosines were taken in a wider one.
+        resolution: rounding error of the cosines that the shortfalls were taken from, which may
+            have been wider than the shortfalls' dtype; None for that of the dtype.
     """
     eps = torch.finfo(largest.dtype).eps
     return (
@@ -205,11 +199,7 @@ def has_spread(least: Tensor, largest: Tensor, resolution: float | None = None) 
 
 
 def log_points(tail: Tensor, drop: int) -> tuple[Tensor, Tensor]:
-    """The points of a line fit in log shortfall, without the ``drop`` smallest.
-
-    Args:
-        tail: ascending shortfalls, shape ``(..., K)``.
-        drop: number of points left out.
+    """The points of a line fit in log shortfall, without the ``drop`` smallest of ``(..., K)``.
 
     Returns:
         ``log delta_k`` less its mean, shape ``(..., K - drop)``, and ``F_k = k / (K + 1)``, shape
@@ -222,14 +212,7 @@ def log_points(tail: Tensor, drop: int) -> tuple[Tensor, Tensor]:
 
 
 def line_slope(x: Tensor, y: Tensor, sxx: Tensor, ok: Tensor) -> Tensor:
-    """Least-squares slope of centred ``y`` on centred ``x``; 0 where not ``ok``.
-
-    Args:
-        x: shape ``(..., n)``.
-        y: shape ``(n,)``.
-        sxx: sum of squares of ``x``, shape ``(...)``.
-        ok: whether ``sxx`` may be divided by, boolean, shape ``(...)``.
-    """
+    """Least-squares slope of centred ``y`` on centred ``x`` over the last axis; 0 if not ok."""
     # Not x @ y: autocast would take the product in half precision.
     return torch.where(ok, (x * y).sum(dim=-1) / torch.where(ok, sxx, 1.0), 0.0)
 
@@ -241,12 +224,8 @@ def tail_lines(tail: Tensor, resolution: float | None = None) -> tuple[Tensor, T
     points dropped, Weibull: log F = a + beta log delta; Gumbel proxy: log(-log F) = b + c log
     delta; AIC = n log(SSE / n) + 4. A slope of the wrong sign is penalised in its SSE.
 
-    Args:
-        tail: ascending shortfalls, shape ``(M, K)``.
-        resolution: as for :func:`has_spread`.
-
-    Returns:
-        ``beta = max(slope, 0)``, ``delta_aic`` and whether a fit was possible, each ``(M,)``.
+    Takes ascending shortfalls, shape ``(M, K)``; returns ``beta = max(slope, 0)``, ``delta_aic``
+    and whether a fit was possible, each ``(M,)``.
     """
     anchors, k = tail.shape
     drop = max(1, k // 20)
@@ -279,12 +258,8 @@ def endpoint_likelihood(
     excess mu = mean(delta_u - delta_m) has -k log mu - k. One parameter each, so
     Delta AIC = 2 (l_Weibull - l_exponential).
 
-    Args:
-        smallest: shortfalls, shape ``(M, k + 1)``, the largest last, the others in any order.
-        resolution: as for :func:`has_spread`.
-
-    Returns:
-        ``beta``, ``delta_aic`` and whether a fit was possible, each ``(M,)``.
+    Takes shortfalls, shape ``(M, k + 1)``, the largest last, the others in any order; returns
+    ``beta``, ``delta_aic`` and whether a fit was possible, each ``(M,)``.
     """
     anchors, points = smallest.shape
     k = points - 1
@@ -324,12 +299,11 @@ EVIDENCES: dict[str, TailEstimator] = {"line-aic": _LINES, "likelihood": _LIKELI
 #: the calibration study (:mod:`weince_lib.diagnostics.calibration`, notebook 05): on normal,
 #: exponential and Gumbel tails, with 62 to 65,534 negatives, neither the share of open gates nor
 #: the mean gate exceeds 5 %, with as much power at beta = 1 and 2 as that leaves. The tail is the
-#: 32 hardest negatives however many there are (a fraction so small that ``min_tail`` rules up to
-#: 65,000): evidence adds up over tail points, so with a tail that grows with the batch a fixed
-#: margin would open for normal cosines as well. At a margin of 3.5 a steepness of 4 keeps the gate
-#: shut (1e-6) without evidence and open within one AIC unit; the paper's 1 needs a margin of 5 and
-#: loses a fifth of the power at beta = 2, and 8 gains nothing. ``cap_quantile`` is the paper's:
-#: the study does not speak of it.
+#: 32 hardest negatives up to 65,000: evidence adds up over tail points, so with a tail that grows
+#: with the batch a fixed margin would open for normal cosines too. At a margin of 3.5 a steepness
+#: of 4 keeps the gate shut (1e-6) without evidence and open within one AIC unit; the paper's 1
+#: needs a margin of 5 and loses a fifth of the power at beta = 2, and 8 gains nothing.
+#: ``cap_quantile`` is the paper's: the study does not speak of it.
 PRESETS: dict[str, TailSettings] = {
     "paper": TailSettings(),
     "release": TailSettings(tail_index="unit"),
@@ -360,11 +334,12 @@ def fit_tail(
     """Fit each anchor's tail: everything but lambda, which also needs the batch's rho_0.
 
     Args:
-        smallest: as for :func:`evidence_from_tail`. In any order with the largest last, unless
-            ``settings.needs_order``.
+        smallest: each anchor's smallest negative shortfalls, floored, shape ``(M, k + 1)``, or
+            ``(M, k)`` if there are only ``k`` negatives. Ascending, or with the largest last and
+            the others in any order unless ``settings.needs_order``.
         k: number of tail points K_tail.
         settings: see :class:`TailSettings`.
-        resolution: rounding error of a cosine, as for :func:`has_spread`.
+        resolution: as for :func:`has_spread`.
     """
     index, evidence = TAIL_INDICES[settings.tail_index], EVIDENCES[settings.evidence]
     beta, delta_aic, usable = index(smallest, k, resolution)
@@ -384,6 +359,67 @@ def fit_tail(
     )
 
 
+def smallest(block: Tensor, count: int, ordered: bool) -> Tensor:
+    """The ``count`` smallest of each row, the largest of them last; overwrites ``block``.
+
+    numpy's selection is several times faster on a CPU than ``torch.topk``, which also carries
+    indices along.
+    """
+    if block.device.type != "cpu":
+        return block.topk(count, dim=1, largest=False, sorted=True).values
+    array = block.numpy()
+
+    def select(part: slice) -> None:
+        array[part].partition(count - 1, axis=1)
+        if ordered:
+            array[part, :count].sort(axis=1)
+
+    rows = array.shape[0]
+    workers = min(torch.get_num_threads(), rows) if array.size >= THREADED_SELECTION else 1
+    if workers > 1:
+        step = -(-rows // workers)
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(select, [slice(i, i + step) for i in range(0, rows, step)]))
+    else:
+        select(slice(None))
+    return block[:, :count]
+
+
+def _read_tail(
+    block: Tensor,
+    negatives: int,
+    full: bool,
+    resolution: float,
+    tail_index: str,
+    evidence: str,
+    floor: float,
+    k: float,
+) -> Tensor:
+    settings = TailSettings(tail_index=tail_index, evidence=evidence, floor=floor)
+    tail = smallest(block, min(int(k) + 1, negatives), settings.needs_order)
+    reading = fit_tail(tail.clamp_min(floor), int(k), settings, resolution)
+    parts = (reading.rho, reading.beta, reading.delta_aic, reading.usable.to(reading.rho))
+    return torch.stack(parts, dim=1)
+
+
+READERS["tail"] = _read_tail
+
+
+def read_tails(
+    problem: CandidateProblem, settings: TailSettings, memory: int | None = None
+) -> tuple[TailReading, Tensor | None]:
+    """Read every anchor's tail block by block, the first of the streamed passes.
+
+    Returns the reading, and the shortfalls for the second pass as
+    :func:`~weince_lib.losses.streaming.read_blocks` keeps them within ``memory`` bytes.
+    """
+    reader = f"tail {settings.tail_index} {settings.evidence}"
+    numbers = (settings.floor, settings.tail_size(problem.negatives))
+    found, kept = read_blocks(problem, reader, numbers, 4, memory)
+    rho, beta, delta_aic, usable = found.unbind(1)
+    return TailReading(rho, beta, delta_aic, usable > 0), kept
+
+
 @torch.no_grad()
 def read_score_tails(
     scores: Tensor, is_negative: Tensor, settings: TailSettings, negatives: int | None = None
@@ -394,9 +430,9 @@ def read_score_tails(
         scores: cosines, shape ``(A, C)``.
         is_negative: which of them are negatives of the row, boolean, shape ``(A, C)``.
         settings: see :class:`TailSettings`.
-        negatives: number of negatives that the size of every row's tail is a share of; a row with
-            too few negatives for a tail of that size has no usable reading. None: each row's own
-            number of negatives. Then a row without negatives has ``rho`` at infinity.
+        negatives: number that the size of every row's tail is a share of; a row with too few for
+            such a tail has no usable reading. None: each row's own number of negatives. Then a row
+            without any has ``rho`` at infinity.
     """
     delta = (1.0 - scores).clamp_min(settings.floor).masked_fill(~is_negative, torch.inf)
     most = int(is_negative.sum(1).max()) if negatives is None else negatives
@@ -425,8 +461,8 @@ def blend_weights(
     Args:
         reading: what the anchors' tails say.
         settings: see :class:`TailSettings`.
-        batch_rho: rho of all anchors that rho_0 is a quantile of, any number; those of ``reading``
-            by default. Pass more when this process or block holds only a part of the batch.
+        batch_rho: rho of all anchors that rho_0 is a quantile of, where ``reading`` holds only a
+            part of the batch.
     """
     rho_0 = nearest_rank_quantile(
         reading.rho if batch_rho is None else batch_rho, settings.cap_quantile
@@ -457,8 +493,8 @@ def tail_evidence(
         settings: see :class:`TailSettings`; the paper's by default.
 
     Returns:
-        A :class:`TailEvidence`. With fewer negatives than a fit needs, or a tail without spread,
-        lambda is 0: the loss is then InfoNCE.
+        The evidence. With fewer negatives than a fit needs, or a tail without spread, lambda is 0:
+        the loss is then InfoNCE.
 
     Raises:
         ValueError: if ``scores`` is not square or ``positives`` does not fit it.
@@ -480,12 +516,5 @@ def tail_evidence(
 
 
 def evidence_from_tail(smallest: Tensor, k: int, settings: TailSettings) -> TailEvidence:
-    """The same from sorted tails, for callers that keep no score matrix.
-
-    Args:
-        smallest: each anchor's smallest negative shortfalls, ascending, already floored, shape
-            ``(M, k + 1)``, or ``(M, k)`` when the anchors have only ``k`` negatives.
-        k: number of tail points K_tail.
-        settings: see :class:`TailSettings`.
-    """
+    """The same from tails as :func:`fit_tail` takes them, for callers without a score matrix."""
     return blend_weights(fit_tail(smallest, k, settings), settings)

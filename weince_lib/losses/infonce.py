@@ -5,17 +5,14 @@ L_i = -log( exp(s_ii+ / tau) / sum_{j in C(i)} exp(s_ij / tau) ), averaged over 
 van den Oord et al. (2018), arXiv:1807.03748; in the two-view form of SimCLR, arXiv:2002.05709, over
 all 2N views but the anchor; in the bipartite form of CLIP, arXiv:2103.00020, queries against keys.
 
-The way of a batch is here too, for InfoNCE, WEINCE and the endpoint links alike:
-:func:`batch_loss` checks it and makes candidate problems of it, :func:`problem_loss` gives their
-loss.
+Here are also what all losses of embeddings share: their keywords, the base of their modules, and
+:func:`batch_loss`, which makes candidate problems of a batch and hands them to the passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
-import torch
 from torch import Tensor, nn
 
 from .arguments import (
@@ -23,21 +20,19 @@ from .arguments import (
     Implementation,
     check_candidate_set,
     check_flag,
+    check_impl,
     check_memory,
     check_temperature,
     logit_slope,
+    loss_dtype,
     may_look,
-    resolve_impl,
 )
-from .candidates import Batch, CandidateProblem
-from .dense import blended_logits, candidate_cross_entropy, cosines
-from .distributed import gather_constant
-from .evidence import TailEvidence, TailReading, TailSettings, blend_weights, read_score_tails
+from .candidates import Batch
+from .evidence import TailEvidence, TailSettings
 from .link import EndpointLink
 from .monitor import look_for_duplicates
+from .passes import problem_loss
 from .queue import NegativeQueue
-from .similarity import loss_dtype
-from .streaming import candidate_nll, read_tails
 
 
 class LossOptions(TypedDict, total=False):
@@ -50,9 +45,6 @@ class LossOptions(TypedDict, total=False):
     validate: bool
     impl: Implementation
     memory_budget: int | None
-
-
-_OPTIONS = tuple(LossOptions.__annotations__)
 
 
 class CallOptions(LossOptions, total=False):
@@ -126,28 +118,16 @@ def batch_loss(
 ) -> tuple[Tensor, TailEvidence | None]:
     """InfoNCE, WEINCE or an endpoint link's loss of one batch of pairs.
 
-    Args:
-        z0: first views, or queries, shape ``(N, d)``.
-        z1: second views, or keys, same shape.
-        temperature: tau.
-        settings: how the tail is read, or the link; None is InfoNCE.
-        logit_scale: as for :func:`infonce_loss`.
-        impl: as for :func:`infonce_loss`.
-        memory_budget: as for :func:`infonce_loss`.
-        **candidates: the other keywords of :func:`infonce_loss`, which
-            :class:`~weince_lib.losses.candidates.Batch` takes and checks.
-
-    Returns:
-        The loss, shape ``()``, and the evidence of this rank's anchors, None but for WEINCE.
-
-    Raises:
-        ValueError: as :func:`infonce_loss`.
-        RuntimeError: as :func:`infonce_loss`.
+    The arguments are those of :func:`infonce_loss`, and ``settings``: how the tail is read, or the
+    link; None is InfoNCE. Returns the loss, shape ``()``, and the evidence of this rank's anchors,
+    None but for WEINCE.
     """
     check_memory(memory_budget)
-    dense = resolve_impl(impl) == "reference"
+    check_impl(impl)
+    dense = impl == "reference"
+    validate = candidates.get("validate", True)
+    scale = logit_slope(temperature, logit_scale, z0, validate=validate)
     batch = Batch(z0, z1, **candidates)
-    scale = logit_slope(temperature, logit_scale, z0, validate=batch.validate)
     loss, evidence = problem_loss(
         batch.problems(twice_differentiable=dense),
         scale,
@@ -157,121 +137,12 @@ def batch_loss(
         memory=memory_budget,
     )
     dtype = loss_dtype(z0)
-    if not isinstance(settings, TailSettings) or evidence is None:
-        return loss.to(dtype), None
-    if may_look(z0, batch.validate):
-        look_for_duplicates(evidence.rho, settings.floor)
-    return loss.to(dtype), evidence.to(dtype)
-
-
-def problem_loss(
-    problems: Sequence[CandidateProblem],
-    scale: Tensor,
-    settings: TailSettings | EndpointLink | None,
-    *,
-    evidence: TailEvidence | None = None,
-    all_ranks: bool = False,
-    dense: bool = False,
-    memory: int | None = None,
-) -> tuple[Tensor, TailEvidence | None]:
-    """InfoNCE, WEINCE or an endpoint link's loss of candidate problems that make one batch.
-
-    Args:
-        problems: of equally many anchors each.
-        scale: 1 / tau, shape ``()``; may take a gradient.
-        settings: how the tails are read, or the link; None is InfoNCE.
-        evidence: of all the problems' anchors, where it has been taken already; read here by
-            default.
-        all_ranks: whether rho_0 is taken over the anchors of all processes.
-        dense: plain operations with the whole matrix of scores, in place of the streamed passes.
-        memory: bytes that the streamed passes may use for blocks of scores; None is the device's
-            default.
-
-    Returns:
-        The loss in nats per anchor, shape ``()``, and the evidence, None but for WEINCE.
-    """
-    scored = [cosines(problem) for problem in problems] if dense else []
-    if not isinstance(settings, TailSettings):
-        link = settings or EndpointLink(curvature=0.0)
-        if dense:
-            losses = [
-                candidate_cross_entropy(
-                    link.coordinate(scores) * scale,
-                    problem.positives,
-                    counts,
-                    decoupled=link.decoupled,
-                )
-                for (scores, counts), problem in zip(scored, problems, strict=True)
-            ]
-        else:
-            losses = [
-                candidate_nll(
-                    p,
-                    scale.to(p.dtype).expand(p.positives.shape),
-                    memory=memory,
-                    offset=link.offset,
-                    decoupled=link.decoupled,
-                )
-                for p in problems
-            ]
-        return mean_loss(losses), None
-    # First pass: the tails, and from those of all anchors the blend weights.
-    shortfalls: Sequence[Tensor | None] = [None] * len(problems)
-    if evidence is None:
-        readings: Sequence[TailReading]
-        if dense:
-            readings = [
-                read_score_tails(
-                    scores.detach(),
-                    counts.scatter(1, problem.positives[:, None], value=False),
-                    settings,
-                    problem.negatives,
-                )
-                for (scores, counts), problem in zip(scored, problems, strict=True)
-            ]
-        else:
-            readings, shortfalls = zip(
-                *(read_tails(problem, settings, memory) for problem in problems), strict=True
-            )
-        reading = _joined(readings)
-        batch_rho = gather_constant(reading.rho) if all_ranks else None
-        evidence = blend_weights(reading, settings, batch_rho)
-    # Second pass: the loss with these weights, which carry no gradient.
-    losses = []
-    for i, problem in enumerate(problems):
-        anchors = problem.positives.shape[0]
-        part = slice(i * anchors, (i + 1) * anchors)
-        lam, beta = evidence.lam[part], evidence.beta[part]
-        if dense:
-            scores, counts = scored[i]
-            logits = blended_logits(scores, lam, beta, 1.0 / scale, settings.floor)
-            losses.append(candidate_cross_entropy(logits, problem.positives, counts))
-        else:
-            losses.append(
-                candidate_nll(
-                    problem,
-                    slope=(1.0 - lam) * scale.to(lam.dtype),
-                    power=lam * beta,
-                    floor=settings.floor,
-                    rho=evidence.rho[part],
-                    shortfalls=shortfalls[i],
-                    memory=memory,
-                )
-            )
-    return mean_loss(losses), evidence
-
-
-def mean_loss(losses: list[Tensor]) -> Tensor:
-    """The mean of scalars; problems of one batch have equally many anchors."""
-    return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
-
-
-def _joined(readings: Sequence[TailReading]) -> TailReading:
-    """The readings of several problems as those of one batch."""
-    if len(readings) == 1:
-        return readings[0]
-    parts = zip(*((r.rho, r.beta, r.delta_aic, r.usable) for r in readings), strict=True)
-    return TailReading(*(torch.cat(part) for part in parts))
+    if evidence is not None and isinstance(settings, TailSettings):
+        if may_look(z0, validate):
+            look_for_duplicates(evidence.rho, settings.floor)
+        if dense:  # the streamed passes have this dtype throughout
+            evidence = evidence.to(dtype)
+    return loss.to(dtype), evidence
 
 
 class ContrastiveLoss(nn.Module):
@@ -279,6 +150,9 @@ class ContrastiveLoss(nn.Module):
 
     In training mode the second views or keys are put into the queue after each loss; in evaluation
     mode the queue serves negatives and stays as it is.
+
+    Attributes:
+        settings: how the tails are read, or the link; None is InfoNCE.
     """
 
     #: Whether the loss sets its sharpness itself and so has no temperature.
@@ -299,18 +173,10 @@ class ContrastiveLoss(nn.Module):
         super().__init__()
         if not self.sets_itself:
             check_temperature(temperature)
-        for name, flag in (
-            ("symmetric", symmetric),
-            ("gather_distributed", gather_distributed),
-            ("validate", validate),
-        ):
-            check_flag(name, flag)
         if queue is not None and not isinstance(queue, NegativeQueue):
             raise ValueError(f"queue must be a NegativeQueue or None, got {queue!r}")
-        resolve_impl(impl)
-        check_memory(memory_budget)
-        check_candidate_set(candidates, symmetric=symmetric, queue=queue)
         self.temperature: Any = temperature
+        self.settings: Any = None
         self.candidates: CandidateSet = candidates
         self.symmetric = symmetric
         self.queue = queue
@@ -318,10 +184,56 @@ class ContrastiveLoss(nn.Module):
         self.validate = validate
         self.impl: Implementation = impl
         self.memory_budget = memory_budget
+        for flag in ("symmetric", "gather_distributed", "validate"):
+            check_flag(flag, getattr(self, flag))
+        check_impl(impl)
+        check_memory(memory_budget)
+        check_candidate_set(candidates, symmetric=symmetric, queue=queue)
 
-    def options(self) -> Any:
-        """The settings, as the functional form takes them (:class:`LossOptions`)."""
-        return {name: getattr(self, name) for name in _OPTIONS}
+    def forward(
+        self,
+        z0: Tensor,
+        z1: Tensor,
+        *,
+        ids: Tensor | None = None,
+        negatives: Tensor | None = None,
+        logit_scale: Tensor | None = None,
+    ) -> Tensor:
+        """Return the scalar loss of two ``(N, d)`` batches of embeddings."""
+        return self._loss_and_evidence(z0, z1, ids, negatives, logit_scale)[0]
+
+    def _loss_and_evidence(
+        self,
+        z0: Tensor,
+        z1: Tensor,
+        ids: Tensor | None,
+        negatives: Tensor | None,
+        logit_scale: Tensor | None,
+    ) -> tuple[Tensor, TailEvidence | None]:
+        found = batch_loss(
+            z0,
+            z1,
+            self.temperature,
+            self.settings,
+            logit_scale=logit_scale,
+            impl=self.impl,
+            memory_budget=self.memory_budget,
+            **self._batch_options(ids, negatives),
+        )
+        self.enqueue(z1, ids)
+        return found
+
+    def _batch_options(self, ids: Tensor | None, negatives: Tensor | None) -> dict[str, Any]:
+        """What :class:`~weince_lib.losses.candidates.Batch` takes beside the pairs."""
+        return {
+            "candidates": self.candidates,
+            "symmetric": self.symmetric,
+            "ids": ids,
+            "negatives": negatives,
+            "queue": self.queue,
+            "gather_distributed": self.gather_distributed,
+            "validate": self.validate,
+        }
 
     def enqueue(self, keys: Tensor, ids: Tensor | None) -> None:
         """Put a batch into the queue, if there is one and this is training."""
@@ -349,25 +261,3 @@ class InfoNCELoss(ContrastiveLoss):
     Its keywords are those of the function; ``ids``, ``negatives`` and ``logit_scale`` belong to the
     call. With a ``queue``, each training step ends with ``z1`` going into it.
     """
-
-    def forward(
-        self,
-        z0: Tensor,
-        z1: Tensor,
-        *,
-        ids: Tensor | None = None,
-        negatives: Tensor | None = None,
-        logit_scale: Tensor | None = None,
-    ) -> Tensor:
-        """Return the scalar loss of two ``(N, d)`` batches of embeddings."""
-        loss = infonce_loss(
-            z0,
-            z1,
-            self.temperature,
-            ids=ids,
-            negatives=negatives,
-            logit_scale=logit_scale,
-            **self.options(),
-        )
-        self.enqueue(z1, ids)
-        return loss

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,11 +33,9 @@ def warn_of_duplicates(share: float, coincide: float) -> None:
 
 
 def look_for_duplicates(rho: Tensor, floor: float) -> None:
-    """Warn, once in a process, if many anchors have a negative at cosine 1.
+    """Warn, once in a process, if many anchors' smallest negative shortfall ``rho`` is the floor.
 
-    Args:
-        rho: smallest negative shortfall of each anchor, not below the floor, shape ``(M,)``.
-        floor: least shortfall; with more than 1e-5 nothing can be told.
+    With a floor of more than 1e-5 nothing can be told.
     """
     if floor > LARGEST_FLOOR or _told:
         return
@@ -47,32 +45,20 @@ def look_for_duplicates(rho: Tensor, floor: float) -> None:
         warn_of_duplicates(share, 2 * floor)
 
 
-class ScalarWriter(Protocol):
-    """What :meth:`TailMonitor.log_to` writes to, such as TensorBoard's ``SummaryWriter``."""
-
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> Any:
-        """Record one number at one step."""
-
-
 class TailMonitor:
     """Running summaries of :class:`TailEvidence` over steps.
 
-    Per step a handful of numbers is computed where the evidence lives and added to a sum there:
-    fixed memory, and nothing is copied to the host before :meth:`summary`, the only call that
-    waits for the device. Each number of the summary is the mean over steps of a step's statistic.
-    A mean of quantiles is not the quantile of all anchors, but needs no record of them.
-
-    Under data parallelism each process sees the anchors its evidence holds.
+    Each number of :meth:`summary`, the only call that waits for the device, is the mean over steps
+    of a step's statistic. A mean of quantiles is not the quantile of all anchors, but needs no
+    record of them. Under data parallelism each process sees the anchors its evidence holds.
 
     Args:
         margin: Delta AIC above which an anchor's gate counts as open; the paper's m = 2 by default.
             Take the loss's own: ``TailMonitor(loss.settings.evidence_margin)``.
-        quantiles: of beta and rho over a step's anchors, by nearest rank; 10 % and 90 % by default,
-            beside the median, which is always there.
+        quantiles: of beta and rho over a step's anchors, by nearest rank, beside the median.
         corrected: lambda above which an anchor counts as corrected.
-        coincide: shortfall 1 - cosine up to which a negative counts as at cosine 1. By default
-            twice the loss's default floor, to which every smaller shortfall is raised; with a
-            floor of your own, take twice that.
+        coincide: shortfall 1 - cosine up to which a negative counts as at cosine 1; twice the
+            loss's default floor, to which every smaller shortfall is raised.
 
     Raises:
         ValueError: for a quantile outside (0, 1] or a number that is not finite.
@@ -91,13 +77,9 @@ class TailMonitor:
         coincide: float = 2e-6,
     ) -> None:
         for name, value in (("margin", margin), ("corrected", corrected), ("coincide", coincide)):
-            check_number(name, value)
-            if not math.isfinite(value):
-                raise ValueError(f"{name} must be finite, got {value}")
+            check_number(name, value, "be finite")
         for q in quantiles:
-            check_number("a quantile", q)
-            if not 0.0 < q <= 1.0:
-                raise ValueError(f"quantiles must lie in (0, 1], got {q}")
+            check_number("quantiles", q, "lie in (0, 1]")
         self.margin = margin
         self.quantiles = tuple(quantiles)
         self.corrected = corrected
@@ -184,25 +166,6 @@ class TailMonitor:
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from what :meth:`state` gave."""
         self.steps = state["steps"]
-        # On the CPU until the first update, which takes it to where the evidence is.
         sums = state["sums"]
-        if sums is not None and len(sums) == len(self.names) - 1:
-            # Of a version that did not count duplicates, nor leave out steps.
-            sums = [*sums, 0.0, float(self.steps)]
+        # On the CPU until the first update, which takes it to where the evidence is.
         self._sums = None if sums is None else torch.tensor(sums, dtype=torch.float64)
-
-    def log_to(self, writer: ScalarWriter, step: int, prefix: str = "tail/") -> dict[str, float]:
-        """Write the summary to TensorBoard, or anything else with ``add_scalar``.
-
-        Args:
-            writer: for instance ``torch.utils.tensorboard.SummaryWriter``.
-            step: global step to write at.
-            prefix: put before each name.
-
-        Returns:
-            The summary that was written.
-        """
-        summary = self.summary()
-        for name, value in summary.items():
-            writer.add_scalar(prefix + name, value, step)
-        return summary

@@ -5,11 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from .candidates import UNKNOWN_ID, unit_rows
 from .distributed import gather_constant
-from .similarity import unit_rows
-
-#: Identity of rows that nobody named; equal to no anchor's.
-UNKNOWN_ID = torch.iinfo(torch.int64).min
 
 
 class NegativeQueue(nn.Module):
@@ -60,10 +57,9 @@ class NegativeQueue(nn.Module):
     ) -> None:
         """Put a batch in, over the oldest rows. Of more than ``size`` rows the last stay.
 
-        Rows that hold NaN or infinity are left out, without waiting for an accelerator: there the
-        batch takes as many slots as without them. Slots that were never used get finite rows of
-        the batch once more, others keep what they hold, and the next batch begins with these
-        slots.
+        Rows that hold NaN or infinity are left out. An accelerator is not waited for: there the
+        batch takes as many slots as without them. Slots never used get finite rows of the batch
+        once more, others keep what they hold, and the next batch begins with these slots.
 
         Args:
             z: embeddings, shape ``(N, dim)``; they need not be normalised.

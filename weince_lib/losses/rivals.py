@@ -13,11 +13,11 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor
 
-from .arguments import check_number, logit_slope
+from .arguments import check_number, logit_slope, loss_dtype
 from .candidates import Batch
-from .dense import candidate_cross_entropy, cosines, endpoint_coordinate
-from .infonce import ContrastiveLoss, LossOptions, mean_loss
-from .similarity import loss_dtype
+from .dense import candidate_cross_entropy, cosines
+from .infonce import ContrastiveLoss, LossOptions
+from .link import endpoint_coordinate
 
 
 class DenseLoss(ContrastiveLoss):
@@ -47,23 +47,13 @@ class DenseLoss(ContrastiveLoss):
     ) -> Tensor:
         """Return the scalar loss of two ``(N, d)`` batches of embeddings."""
         scale = logit_slope(self.temperature, logit_scale, z0, validate=self.validate)
-        batch = Batch(
-            z0,
-            z1,
-            candidates=self.candidates,
-            symmetric=self.symmetric,
-            ids=ids,
-            negatives=negatives,
-            queue=self.queue,
-            gather_distributed=self.gather_distributed,
-            validate=self.validate,
-        )
+        batch = Batch(z0, z1, **self._batch_options(ids, negatives))
         losses = []
         for problem in batch.problems(twice_differentiable=self.impl == "reference"):
             scores, counts = cosines(problem)
             losses.append(self.from_cosines(scores, problem.positives, counts, scale))
         self.enqueue(z1, ids)
-        return mean_loss(losses).to(loss_dtype(z0))
+        return torch.stack(losses).mean().to(loss_dtype(z0))
 
 
 class HardNegativeLoss(DenseLoss):
@@ -95,12 +85,8 @@ class HardNegativeLoss(DenseLoss):
         **options: Unpack[LossOptions],
     ) -> None:
         super().__init__(temperature, **options)
-        check_number("beta", beta)
-        check_number("tau_plus", tau_plus)
-        if not 0.0 <= beta < math.inf:
-            raise ValueError(f"beta must be finite and not negative, got {beta}")
-        if not 0.0 <= tau_plus < 1.0:
-            raise ValueError(f"tau_plus must lie in [0, 1), got {tau_plus}")
+        check_number("beta", beta, "be finite and not negative")
+        check_number("tau_plus", tau_plus, "lie in [0, 1)")
         self.beta, self.tau_plus = float(beta), float(tau_plus)
 
     def from_cosines(

@@ -69,20 +69,14 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor
 
-from .candidates import Batch, CandidateProblem
+from .arguments import loss_dtype
+from .candidates import Batch
 from .dense import candidate_cross_entropy, cosines
 from .distributed import gather_constant
-from .evidence import TailSettings, endpoint_likelihood
-from .infonce import ContrastiveLoss, LossOptions, mean_loss
-from .link import endpoint_coordinate_at
-from .similarity import exact_dtype, loss_dtype
-from .streaming import (
-    ShortfallBlocks,
-    candidate_nll,
-    rows_per_block,
-    smallest,
-    working_memory,
-)
+from .evidence import TailSettings, endpoint_likelihood, smallest
+from .infonce import ContrastiveLoss, LossOptions
+from .link import endpoint_coordinate
+from .streaming import READERS, candidate_nll, read_blocks
 
 #: Weight of the past in a running mean, that of batch normalisation: a memory of ten steps. It
 #: evens out what differs between batches, and is short beside the hundreds of steps in which
@@ -130,10 +124,8 @@ class Rule:
     """One way for a loss to set its sharpness.
 
     Attributes:
-        read: takes the shortfalls of a block of anchors, shape ``(rows, C)``, infinite but for
-            negatives, which it may overwrite; the number of negatives n; whether every row has n;
-            and the rounding error of a cosine. Returns each anchor's numbers, shape ``(rows, m)``;
-            NaN where there is none.
+        read: as :data:`~weince_lib.losses.streaming.READERS` without settings of its own. Returns
+            each anchor's numbers, shape ``(rows, m)``; NaN where there is none.
         names: of these numbers, in order.
         set: takes the running means of the positives' median and of these numbers, in order (NaN
             where nothing has been read yet), the batch's own numbers, shape ``(A, m)``, and n.
@@ -246,44 +238,11 @@ RULES: dict[str, Rule] = {
 }
 
 
-def _read(
-    anchors: Tensor,
-    candidates: Tensor | None,
-    positives: Tensor,
-    own: Tensor | None,
-    anchor_ids: Tensor | None,
-    candidate_ids: Tensor | None,
-    positive: Tensor,
-    rule: str,
-    negatives: int,
-    rows: int,
-    keep: bool,
-) -> tuple[Tensor, Tensor]:
-    """Each anchor's numbers, shape ``(A, m)``, and the shortfalls if they are kept."""
-    full = anchor_ids is None
-    with torch.autocast(anchors.device.type, enabled=False):
-        blocks = ShortfallBlocks(
-            anchors, candidates, positives, own, anchor_ids, candidate_ids, positive, rows
-        )
-        kept = blocks.kept(keep)
-        parts = [
-            RULES[rule].read(work, negatives, full, torch.finfo(dtype).eps)
-            for _, work, dtype in blocks.negatives(kept)
-        ]
-    return torch.cat(parts), positive.new_empty(0, 0) if kept is None else kept
+def _read_rule(block: Tensor, negatives: int, full: bool, resolution: float, rule: str) -> Tensor:
+    return RULES[rule].read(block, negatives, full, resolution)
 
 
-#: For the compiler, which sees one operator where eager mode calls the function itself.
-_read_op = torch.library.custom_op("weince::read_rule", _read, mutates_args=())
-
-
-@_read_op.register_fake
-def _(anchors: Tensor, candidates: Tensor | None, *others: Any) -> tuple[Tensor, Tensor]:
-    positive, rule, keep = others[4], others[5], others[-1]
-    columns = (anchors if candidates is None else candidates).shape[0]
-    shape = (anchors.shape[0], columns) if keep else (0, 0)
-    wide = len(RULES[rule].names)
-    return positive.new_empty(anchors.shape[0], wide), positive.new_empty(shape)
+READERS["rule"] = _read_rule
 
 
 class SelfSettingLoss(ContrastiveLoss):
@@ -326,7 +285,7 @@ class SelfSettingLoss(ContrastiveLoss):
         values = (self.totals / self.weights).tolist()
         return dict(zip(self.names, values, strict=True))
 
-    def forward(
+    def forward(  # type: ignore[override]  # it has no temperature to scale
         self, z0: Tensor, z1: Tensor, *, ids: Tensor | None = None, negatives: Tensor | None = None
     ) -> Tensor:
         """Return the scalar loss of two ``(N, d)`` batches, float32 (float64 for float64 input).
@@ -334,40 +293,67 @@ class SelfSettingLoss(ContrastiveLoss):
         In nats per anchor; of the rule "kl" in units of the cosine. Negative values occur.
         """
         dense = self.impl == "reference"
-        batch = Batch(
-            z0,
-            z1,
-            candidates=self.candidates,
-            symmetric=self.symmetric,
-            ids=ids,
-            negatives=negatives,
-            queue=self.queue,
-            gather_distributed=self.gather_distributed,
-            validate=self.validate,
-        )
+        batch = Batch(z0, z1, **self._batch_options(ids, negatives))
         problems = batch.problems(twice_differentiable=dense)
-        read = self._read_dense if dense else self._read_streaming
-        readings, kept = zip(*(read(problem) for problem in problems), strict=True)
+        scored = [cosines(problem) for problem in problems] if dense else []
+        readings, kept = [], []
+        for i, problem in enumerate(problems):
+            if dense:
+                full = problem.anchor_ids is None
+                own = self._read(*scored[i], problem.positives, problem.negatives, full)
+                shortfalls = None
+            else:
+                width = len(RULES[self.rule].names)
+                own, shortfalls = read_blocks(
+                    problem, f"rule {self.rule}", (), width, self.memory_budget
+                )
+            readings.append(own)
+            # The pure link looks at shortfalls near the cap anew, in float64.
+            kept.append(None if RULES[self.rule].pure else shortfalls)
         positive = torch.cat([problem.positive.detach() for problem in problems])
-        means = self._means(positive, torch.cat(readings))
-        rule = RULES[self.rule]
-        losses = []
-        for problem, own, shortfalls in zip(problems, readings, kept, strict=True):
-            how = rule.set(means, own, problem.negatives)
-            loss = (self._dense if dense else self._streaming)(problem, how, shortfalls)
+        means = self._means(positive, torch.cat(readings), update=self.training)
+        rule, losses = RULES[self.rule], []
+        for i, problem in enumerate(problems):
+            how = rule.set(means, readings[i], problem.negatives)
+            if dense:
+                loss = self._dense(*scored[i], problem.positives, how)
+            else:
+                loss = candidate_nll(
+                    problem,
+                    how.slope.to(problem.dtype).expand(problem.positives.shape),
+                    shortfalls=kept[i],
+                    memory=self.memory_budget,
+                    offset=how.offset,
+                    decoupled=rule.decoupled,
+                    weight=how.weight,
+                )
             losses.append(loss if how.constant is None else loss + how.constant)
-        loss = mean_loss(losses).to(loss_dtype(z0))
+        loss = torch.stack(losses).mean().to(loss_dtype(z0))
         self.enqueue(z1, ids)
         return loss
 
+    def from_cosines(self, scores: Tensor, positives: Tensor, counts: Tensor) -> Tensor:
+        """The loss of a matrix of cosines, in plain operations; the running means stay as they are.
+
+        Args:
+            scores: cosines, float64, shape ``(A, C)``.
+            positives: column of each anchor's positive, shape ``(A,)``.
+            counts: which scores count, as many in each row, boolean, shape ``(A, C)``.
+        """
+        negatives = int(counts[0].sum()) - 1
+        own = self._read(scores, counts, positives, negatives, full=True)
+        positive = (1.0 - scores.detach()).gather(1, positives[:, None])[:, 0]
+        means = self._means(positive, own, update=False)
+        return self._dense(scores, counts, positives, RULES[self.rule].set(means, own, negatives))
+
     @torch.no_grad()
-    def _means(self, positive: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
+    def _means(self, positive: Tensor, numbers: Tensor, *, update: bool) -> tuple[Tensor, ...]:
         """The statistics that the loss takes, each of shape ``()``; NaN where there is none."""
         if self.gather_distributed:
             positive, numbers = gather_constant(positive), gather_constant(numbers)
         new = torch.cat([positive.nanmedian()[None], numbers.nanmedian(dim=0).values])
         known = torch.isfinite(new)
-        if self.training:
+        if update:
             share = (1.0 - MOMENTUM) * known
             kept = torch.where(known, MOMENTUM, 1.0)
             self.totals.mul_(kept).add_(share * torch.where(known, new, 0.0))
@@ -377,52 +363,20 @@ class SelfSettingLoss(ContrastiveLoss):
         means = self.totals / torch.where(started, self.weights, 1.0)
         return torch.where(started, means, new).to(new.dtype).unbind()
 
-    def _read_streaming(self, problem: CandidateProblem) -> tuple[Tensor, Tensor | None]:
-        size = problem.anchors.shape[0] * problem.columns * problem.dtype.itemsize
-        keep = size <= working_memory(problem.anchors.device, self.memory_budget)
-        keep = keep and not RULES[self.rule].pure
-        read: Any = _read_op if torch.compiler.is_compiling() else _read
-        with torch.no_grad():
-            numbers, kept = read(
-                *(None if tensor is None else tensor.detach() for tensor in problem.tensors),
-                self.rule,
-                problem.negatives,
-                rows_per_block(problem, self.memory_budget),
-                keep,
-            )
-        return numbers, kept if keep else None
-
-    def _read_dense(self, problem: CandidateProblem) -> tuple[Tensor, Tensor | None]:
-        with torch.no_grad():
-            scores, counts = cosines(problem)
-            counts = counts.scatter(1, problem.positives[:, None], value=False)
-            delta = (1.0 - scores).masked_fill(~counts, torch.inf)
-            full = problem.anchor_ids is None
-            eps = torch.finfo(exact_dtype(delta.device)).eps
-            return RULES[self.rule].read(delta, problem.negatives, full, eps), None
-
-    def _streaming(
-        self, problem: CandidateProblem, how: Sharpness, shortfalls: Tensor | None
+    @torch.no_grad()
+    def _read(
+        self, scores: Tensor, counts: Tensor, positives: Tensor, negatives: int, full: bool
     ) -> Tensor:
-        return candidate_nll(
-            problem,
-            how.slope.to(problem.dtype).expand(problem.positives.shape),
-            shortfalls=shortfalls,
-            memory=self.memory_budget,
-            offset=how.offset,
-            decoupled=RULES[self.rule].decoupled,
-            weight=how.weight,
-        )
+        is_negative = counts.scatter(1, positives[:, None], value=False)
+        delta = (1.0 - scores).masked_fill(~is_negative, torch.inf)
+        return RULES[self.rule].read(delta, negatives, full, torch.finfo(delta.dtype).eps)
 
-    def _dense(
-        self, problem: CandidateProblem, how: Sharpness, shortfalls: Tensor | None
-    ) -> Tensor:
-        scores, counts = cosines(problem)
+    def _dense(self, scores: Tensor, counts: Tensor, positives: Tensor, how: Sharpness) -> Tensor:
         if how.offset is not None:
-            scores = endpoint_coordinate_at(scores, how.offset)
+            scores = endpoint_coordinate(scores, offset=how.offset)
         return candidate_cross_entropy(
-            scores * how.slope.expand(problem.positives.shape)[:, None],
-            problem.positives,
+            scores * how.slope.expand(positives.shape)[:, None],
+            positives,
             counts,
             decoupled=RULES[self.rule].decoupled,
             weight=how.weight,

@@ -5,12 +5,10 @@ constant of the row, ``-a_i delta_ij - b_i log delta_ij``, and
 
     dL / ds_ij = (p_ij - 1[j = i+]) (a_i + b_i / delta_ij) / A.
 
-The first pass, :func:`read_tails`, reads each anchor's tail. The second, :func:`candidate_nll`,
-forms loss and gradient together, block by block. Its logits are those of a link
-(:class:`~weince_lib.losses.link.BlockLink`), which gives value and derivative: the one above, or an
-endpoint beyond cosine 1. ``torch.compile`` sees each pass as one operator: it neither traces into
-it nor breaks the graph there. Autocast is switched off inside. Between the passes only the batch's
-rho_0 is needed, so several processes can share a batch.
+The first pass, :func:`read_blocks`, reads numbers of each anchor's negatives, such as its tail. The
+second, :func:`candidate_nll`, forms loss and gradient together, block by block. Its logits are
+those of a :class:`BlockLink`, which gives value and derivative. ``torch.compile`` sees each pass as
+one operator: it neither traces into it nor breaks the graph there. Autocast is switched off inside.
 
 :class:`ShortfallBlocks` hands out the rows of the matrix of shortfalls 1 - s to both passes, and
 :func:`scratch` lends them the memory.
@@ -20,18 +18,15 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .arguments import check_memory
 from .candidates import CandidateProblem
-from .evidence import TailReading, TailSettings, fit_tail
-from .link import FAR, BlockLink
+from .link import FAR
 
 #: A float32 product of unit vectors is off by up to about 5e-7 and typically by 2e-8; from this
 #: shortfall on, that is no more than about 1e-6 of it. A block that reaches below is taken in
@@ -48,8 +43,6 @@ BUFFERS = 4
 #: against 2,048 columns in float32) fit; a larger problem takes so long that getting memory costs
 #: little beside it.
 KEPT = 16 * 2**20
-#: Below this many numbers a second thread costs more than it saves.
-THREADED_SELECTION = 2**20
 #: Anchors looked at before the first block, to see whether shortfalls reach near the cap.
 PROBED = 16
 #: Up to this many anchors, adding a matrix to its transpose costs less than a product with it.
@@ -58,41 +51,52 @@ ONE_PRODUCT = 1024
 _thread = threading.local()
 
 
-# The first pass: every anchor's tail ---------------------------------------------------------
+# The first pass: numbers of every anchor ----------------------------------------------------------
+
+#: What reads a block, by name. It takes the shortfalls of a block of anchors, shape ``(rows, C)``,
+#: infinite but for negatives, which it may overwrite; the number of negatives; whether every row
+#: has so many; the rounding error of a cosine; and its own settings, words and then numbers. It
+#: returns numbers of each anchor, shape ``(rows, m)``. Operators take no functions, so the compiler
+#: gets the name.
+READERS: dict[str, Callable[..., Tensor]] = {}
 
 
-def read_tails(
-    problem: CandidateProblem, settings: TailSettings, memory: int | None = None
-) -> tuple[TailReading, Tensor | None]:
-    """Read every anchor's tail; keep the shortfalls for the second pass where they are few.
+def read_blocks(
+    problem: CandidateProblem,
+    reader: str,
+    numbers: Sequence[float],
+    width: int,
+    memory: int | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """Read every anchor's negatives; keep the shortfalls for the second pass where they are few.
 
     Args:
         problem: anchors and candidates.
-        settings: see :class:`TailSettings`.
+        reader: a key of :data:`READERS`, and its words after spaces.
+        numbers: further settings of the reader.
+        width: how many numbers of each anchor it returns, m.
         memory: budget in bytes for everything of a block's size; by default the device's.
 
     Returns:
-        The reading, and the matrix of shortfalls, shape ``(A, C)``, or None if it exceeds the
-        budget.
+        The numbers, ``(A, m)``, and the shortfalls, ``(A, C)``, or None if they exceed the budget.
     """
     size = problem.anchors.shape[0] * problem.columns * problem.dtype.itemsize
     keep = size <= working_memory(problem.anchors.device, memory)
+    read: Any = _read_blocks_op if torch.compiler.is_compiling() else _read_blocks
     with torch.no_grad():
-        read: Any = _read_tails_op if torch.compiler.is_compiling() else _read_tails
-        rho, beta, delta_aic, usable, kept = read(
+        found, kept = read(
             *(None if tensor is None else tensor.detach() for tensor in problem.tensors),
-            settings.tail_size(problem.negatives),
+            reader,
+            [float(number) for number in numbers],
+            width,
             problem.negatives,
-            settings.tail_index,
-            settings.evidence,
-            settings.floor,
             rows_per_block(problem, memory),
             keep,
         )
-    return TailReading(rho, beta, delta_aic, usable), kept if keep else None
+    return found, kept if keep else None
 
 
-def _read_tails(
+def _read_blocks(
     anchors: Tensor,
     candidates: Tensor | None,
     positives: Tensor,
@@ -100,47 +104,38 @@ def _read_tails(
     anchor_ids: Tensor | None,
     candidate_ids: Tensor | None,
     positive: Tensor,
-    k: int,
+    reader: str,
+    numbers: list[float],
+    width: int,
     negatives: int,
-    tail_index: str,
-    evidence: str,
-    floor: float,
     rows: int,
     keep: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    settings = TailSettings(tail_index=tail_index, evidence=evidence, floor=floor)
+) -> tuple[Tensor, Tensor]:
+    name, *words = reader.split()
     with torch.autocast(anchors.device.type, enabled=False):
         blocks = ShortfallBlocks(
             anchors, candidates, positives, own, anchor_ids, candidate_ids, positive, rows
         )
-        kept = blocks.kept(keep)
-        readings = []
-        for _, work, dtype in blocks.negatives(kept):
-            tail = smallest(work, min(k + 1, negatives), settings.needs_order)
-            reading = fit_tail(tail.clamp_min(floor), k, settings, torch.finfo(dtype).eps)
-            readings.append((reading.rho, reading.beta, reading.delta_aic, reading.usable))
-        rho, beta, delta_aic, usable = (torch.cat(parts) for parts in zip(*readings, strict=True))
-    return rho, beta, delta_aic, usable, rho.new_empty(0, 0) if kept is None else kept
+        kept = anchors.new_empty(blocks.shape if keep else (0, 0), dtype=blocks.dtype)
+        found = [
+            READERS[name](
+                block, negatives, anchor_ids is None, torch.finfo(dtype).eps, *words, *numbers
+            )
+            for block, dtype in blocks.negatives(kept if keep else None)
+        ]
+    return torch.cat(found), kept
 
 
 #: For the compiler, which sees one operator where eager mode calls the function itself.
-_read_tails_op = torch.library.custom_op("weince::read_tails", _read_tails, mutates_args=())
+_read_blocks_op = torch.library.custom_op("weince::read_blocks", _read_blocks, mutates_args=())
 
 
-@_read_tails_op.register_fake
-def _(anchors: Tensor, candidates: Tensor | None, *others: Any) -> tuple[Tensor, ...]:
-    positive, keep = others[4], others[-1]
-    total = anchors.shape[0]
-    columns = (anchors if candidates is None else candidates).shape[0]
-    like = anchors.new_empty(total, dtype=positive.dtype)
-    kept = like.new_empty((total, columns) if keep else (0, 0))
-    return (
-        like,
-        torch.empty_like(like),
-        torch.empty_like(like),
-        torch.empty_like(like, dtype=torch.bool),
-        kept,
-    )
+@_read_blocks_op.register_fake
+def _(anchors: Tensor, candidates: Tensor | None, *others: Any) -> tuple[Tensor, Tensor]:
+    positive, width, keep = others[4], others[7], others[-1]
+    total, columns = anchors.shape[0], (anchors if candidates is None else candidates).shape[0]
+    kept = positive.new_empty((total, columns) if keep else (0, 0))
+    return positive.new_empty(total, width), kept
 
 
 def reaches_near(shortfalls: Tensor) -> bool:
@@ -148,33 +143,118 @@ def reaches_near(shortfalls: Tensor) -> bool:
     return bool((shortfalls < NEAR).any())
 
 
-def smallest(block: Tensor, count: int, ordered: bool) -> Tensor:
-    """The ``count`` smallest of each row, the largest of them last; overwrites ``block``.
-
-    numpy's selection is several times faster on a CPU than ``torch.topk``, which also carries
-    indices along.
-    """
-    if block.device.type != "cpu":
-        return block.topk(count, dim=1, largest=False, sorted=True).values
-    array = block.numpy()
-
-    def select(part: slice) -> None:
-        array[part].partition(count - 1, axis=1)
-        if ordered:
-            array[part, :count].sort(axis=1)
-
-    rows = array.shape[0]
-    workers = min(torch.get_num_threads(), rows) if array.size >= THREADED_SELECTION else 1
-    if workers > 1:
-        step = -(-rows // workers)
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(select, [slice(i, i + step) for i in range(0, rows, step)]))
-    else:
-        select(slice(None))
-    return block[:, :count]
-
-
 # The second pass: loss and gradient ----------------------------------------------------------
+
+
+class BlockLink:
+    """Logits of a block of anchors from shortfalls, and their derivative in the cosine.
+
+    With shortfalls delta, a and b for each anchor, and epsilon for all:
+
+    =============  ==================================  ==================================
+    given          logit                               derivative
+    =============  ==================================  ==================================
+    slope          -a delta                            a
+    slope, power   -a delta - b log(delta)             a + b / delta
+    slope, offset  -a (1 + epsilon) log(delta + eps.)  a (1 + epsilon) / (delta + eps.)
+    =============  ==================================  ==================================
+
+    Args:
+        slope: a, shape ``(A,)``.
+        power: b, shape ``(A,)``, or None.
+        offset: epsilon, shape ``()``, or None. The blocks then hold delta + epsilon.
+        floor: least value of what the logarithm is taken of; None where it is never reached.
+        far: the blocks hold delta; a large epsilon's logit is ``log1p(delta / epsilon)``.
+    """
+
+    def __init__(
+        self,
+        slope: Tensor,
+        power: Tensor | None,
+        offset: Tensor | None,
+        floor: float | None,
+        *,
+        far: bool,
+    ) -> None:
+        self.a = slope[:, None]
+        self.b = None if power is None else power.to(slope.dtype)[:, None]
+        self.floor, self.far, self.pure = floor, far, offset is not None
+        if offset is not None:
+            self.offset, self.stretch = offset.to(slope.dtype), (1.0 + offset).to(slope.dtype)
+            self.b = self.a * self.stretch
+
+    def write_logits(self, rows: slice, delta: Tensor, out: Tensor, inner: Tensor) -> Tensor:
+        """Write the logits to ``out``; return what the derivative is taken of.
+
+        That is in ``inner`` or, of a pure link or without a floor, in ``delta``.
+        """
+        if self.b is None:
+            torch.mul(delta, -self.a[rows], out=out)
+        elif self.far:
+            torch.div(delta, self.offset, out=inner)
+            torch.log1p(inner, out=out).mul_(-self.b[rows])
+            inner.add_(1.0)
+        else:
+            # A pure link has no further use for what lies below the floor.
+            inner = self._floored(delta, out=delta if self.pure else inner)
+            torch.log(inner, out=out).mul_(-self.b[rows])
+            if not self.pure:
+                out.addcmul_(delta, self.a[rows], value=-1.0)
+        return inner
+
+    def _floored(self, delta: Tensor, out: Tensor | None = None) -> Tensor:
+        return delta if self.floor is None else torch.clamp_min(delta, self.floor, out=out)
+
+    def logit(self, rows: slice, paired: Tensor) -> Tensor:
+        """The logit of one candidate of each anchor, shape ``(rows, 1)``."""
+        if self.pure or self.b is None:
+            return self.a[rows] * self.coordinate(paired)
+        return -self.b[rows] * self._floored(paired).log() - self.a[rows] * paired
+
+    def coordinate(self, paired: Tensor) -> Tensor:
+        """What the slope multiplies, of one candidate of each anchor."""
+        if not self.pure:
+            return -paired
+        if self.far:
+            return -self.stretch * torch.log1p(paired / self.offset)
+        return -self.stretch * self._floored(paired).log()
+
+    def expected(self, p: Tensor, delta: Tensor, inner: Tensor) -> Tensor:
+        """The mean of :meth:`coordinate` over each anchor's candidates."""
+        if not self.pure:
+            return -(p * delta).sum(1, keepdim=True)
+        if self.far:
+            return -self.stretch * (p * torch.log1p(delta / self.offset)).sum(1, keepdim=True)
+        # Not p * log: a candidate that is left out may have 0 times infinity.
+        return -self.stretch * torch.xlogy(p, inner).sum(1, keepdim=True)
+
+    def derivative(
+        self, rows: slice, p: Tensor, inner: Tensor, paired: Tensor, share: float | Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The candidates' probabilities times derivative, and the positive's derivative.
+
+        Args:
+            rows: the block.
+            p: probabilities; overwritten.
+            inner: what :meth:`write_logits` returned; overwritten.
+            paired: shortfalls of the positives, shape ``(rows, 1)``.
+            share: factor of each anchor.
+        """
+        if self.b is None:
+            pull = self.a[rows] * share
+            return p.mul_(pull), pull
+        b = self.b[rows] * share
+        if self.far:
+            b = b / self.offset
+            near = paired / self.offset + 1.0
+        else:
+            near = self._floored(paired)
+        toward = torch.div(p, inner, out=inner).mul_(b)
+        if self.pure:
+            return toward, b / near
+        pull = self.a[rows] * share
+        toward.addcmul_(p, pull)
+        return toward, pull + b / near
 
 
 def candidate_nll(
@@ -192,9 +272,8 @@ def candidate_nll(
 ) -> Tensor:
     """Mean negative log-likelihood of the positives, with its gradient in closed form.
 
-    The gradient is formed on the way forward, while a block's probabilities are at hand; going
-    backward only scales it. It reaches the anchors, the candidates and ``slope`` (so a learnable
-    temperature gets its own), not ``power``. There is no second derivative.
+    The gradient is formed on the way forward; going backward only scales it. It reaches the
+    anchors, the candidates and ``slope``, not ``power``. There is no second derivative.
 
     Args:
         problem: anchors and candidates.
@@ -203,20 +282,17 @@ def candidate_nll(
         floor: least shortfall.
         rho: each anchor's smallest negative shortfall, shape ``(A,)``, which says where float32
             products will not do. Needed with ``power`` unless ``shortfalls`` is given.
-        shortfalls: what :func:`read_tails` kept, if anything.
-        memory: budget in bytes, as for :func:`read_tails`.
-        offset: epsilon >= 0, how far beyond cosine 1 the logits' endpoint lies: the logits are then
-            ``-a_i (1 + epsilon) log(delta_ij + epsilon)``. A tensor, shape ``()``, must not exceed
-            :data:`~weince_lib.losses.link.FAR`. None: no endpoint but that of ``power``.
-        decoupled: leave the positive out of the denominator. An anchor that has no negatives then
-            has loss 0.
+        shortfalls: what :func:`read_blocks` kept, if anything.
+        memory: budget in bytes, as for :func:`read_blocks`.
+        offset: epsilon >= 0, how far beyond cosine 1 the endpoint lies; see :class:`BlockLink`. A
+            tensor, shape ``()``, must not exceed :data:`~weince_lib.losses.link.FAR`. None: no
+            endpoint but that of ``power``.
+        decoupled: leave the positive out of the denominator; an anchor without negatives then has
+            loss 0.
         weight: of each anchor in the mean, shape ``(A,)``; None is 1.
 
     Returns:
         Scalar, in nats per anchor.
-
-    Raises:
-        RuntimeError: in the backward pass of a backward pass.
     """
     candidates = problem.candidates
     grad = torch.is_grad_enabled()
@@ -304,8 +380,9 @@ def _candidate_nll(
                     if beyond is not None:
                         delta = torch.add(delta, beyond.to(dtype), out=buffers[0][:count])
                 else:
-                    asked = exact if look else _near(blocks, block, rho)
-                    blocks.fill(block, delta, exact=asked)
+                    if not look:  # an accelerator takes products near the cap unasked
+                        exact = rho is not None and (not in_place or reaches_near(rho[block]))
+                    blocks.fill(block, delta, exact=exact)
                 paired = blocks.positive[block]
                 inner = link.write_logits(block, delta, logits, inner)
                 target = link.logit(block, paired)
@@ -354,25 +431,15 @@ def _candidate_nll(
         )
 
 
-def _near(blocks: ShortfallBlocks, block: slice, rho: Tensor | None) -> bool:
-    """Whether the block's shortfalls must be exact; an accelerator takes them so unasked."""
-    if rho is None:
-        return False
-    return rho.device.type != "cpu" or reaches_near(rho[block])
-
-
 class _Gradient:
-    """Sums the blocks' part of the gradient in the embeddings.
+    """Sums the blocks' part of the gradient in the embeddings, if it is wanted.
 
-    Args:
-        blocks: anchors and candidates.
-        differentiable: number of leading candidates with a gradient; 0 if they are the anchors.
-        wanted: whether there is a gradient at all.
+    ``differentiable`` candidates, the leading ones, have a gradient; 0 if they are the anchors.
     """
 
     def __init__(self, blocks: ShortfallBlocks, differentiable: int, *, wanted: bool) -> None:
         self.anchors, self.candidates = blocks.anchors, blocks.candidates
-        self.same, self.wanted = blocks.candidates is blocks.anchors, wanted
+        self.same = blocks.candidates is blocks.anchors
         new = self.anchors.new_zeros
         width = self.anchors.shape[1]
         self.to_anchors = new((self.anchors.shape[0] if wanted else 0), width)
@@ -461,14 +528,12 @@ class _CandidateNLL(torch.autograd.Function):
 
 
 class ShortfallBlocks:
-    """Rows of the matrix of shortfalls 1 - s between unit vectors.
+    """Rows of the matrix of shortfalls 1 - s between the unit vectors of a candidate problem.
 
     Products are taken in float32 where that is enough and in float64 where it is not: near the
-    cap, and wherever float32 products would be rounded to TF32 or bfloat16.
-
-    The tensors are those of a :class:`CandidateProblem`; ``rows`` is the number of anchors to a
-    block. Blocks have the dtype of ``positive``. With an ``offset``, shape ``()``, they hold
-    distances from an endpoint that lies so far beyond cosine 1, in place of shortfalls.
+    cap, and wherever float32 products would be rounded to TF32 or bfloat16. Blocks of ``rows``
+    anchors have the dtype of ``positive``. With an ``offset``, shape ``()``, they hold distances
+    from an endpoint that lies so far beyond cosine 1.
     """
 
     def __init__(
@@ -491,6 +556,7 @@ class ShortfallBlocks:
         self.positives, self.own = positives[:, None], None if own is None else own[:, None]
         self.anchor_ids, self.candidate_ids = anchor_ids, candidate_ids
         self.dtype, self.rows = dtype, rows
+        self.shape = (self.anchors.shape[0], self.candidates.shape[0])
         self.one = torch.ones((), dtype=dtype)  # stays on the CPU, like a Python number
         self.exact_one = self.exact_anchors.new_ones(1)
         self.positive = positive[:, None]
@@ -517,18 +583,8 @@ class ShortfallBlocks:
             torch.sub(self.one, out, out=out)
         return out.scatter_(1, self.positives[rows], self.positive[rows])
 
-    def _only_negatives(self, rows: slice, out: Tensor) -> Tensor:
-        """Set all but negatives to infinity."""
-        self.leave_out(rows, out, torch.inf)
-        return out.scatter_(1, self.positives[rows], torch.inf)
-
-    def kept(self, keep: bool) -> Tensor | None:
-        """Room for all shortfalls, shape ``(A, C)``, or None."""
-        shape = (self.anchors.shape[0], self.candidates.shape[0])
-        return self.anchors.new_empty(shape) if keep else None
-
-    def negatives(self, kept: Tensor | None) -> Iterator[tuple[slice, Tensor, torch.dtype]]:
-        """Each block's rows, its shortfalls, and the dtype of the product they come from.
+    def negatives(self, kept: Tensor | None) -> Iterator[tuple[Tensor, torch.dtype]]:
+        """Each block's shortfalls, and the dtype of the product they come from.
 
         All but negatives is at infinity. The shortfalls are in memory that is used again; those of
         all columns go to ``kept`` if it is given.
@@ -538,7 +594,8 @@ class ShortfallBlocks:
             self.fill(block, out if keep is None else keep[block], exact=exact)
             if keep is not None:
                 out.copy_(keep[block])
-            return self._only_negatives(block, out)
+            self.leave_out(block, out, torch.inf)
+            return out.scatter_(1, self.positives[block], torch.inf)
 
         with scratch(1, (self.rows, self.candidates.shape[0]), self.anchors) as (buffer,):
             # On a CPU, reading a value is free. On an accelerator it would wait for the device, so
@@ -554,7 +611,7 @@ class ShortfallBlocks:
                     exact = reaches_near(work.amin())
                     if exact:  # and so, most likely, do the blocks to come
                         fill(block, work, exact=True, keep=kept)
-                yield block, work, torch.float64 if exact else self.dtype
+                yield work, torch.float64 if exact else self.dtype
 
     def leave_out(self, rows: slice, block: Tensor, value: float) -> Tensor:
         """Set what is no candidate of ``rows`` to ``value`` in ``block``."""
@@ -567,11 +624,7 @@ class ShortfallBlocks:
 
 
 def rows_per_block(problem: CandidateProblem, memory: int | None = None) -> int:
-    """Number of anchors whose block's buffers fit the budget, evened out over the blocks.
-
-    Raises:
-        ValueError: if ``memory`` is not positive.
-    """
+    """Number of anchors whose block's buffers fit the budget, evened out over the blocks."""
     anchors, device = problem.anchors.shape[0], problem.anchors.device
     row = problem.columns * problem.dtype.itemsize
     most = working_memory(device, memory) // (BUFFERS * row)
@@ -583,7 +636,6 @@ def rows_per_block(problem: CandidateProblem, memory: int | None = None) -> int:
 
 def working_memory(device: torch.device, memory: int | None = None) -> int:
     """The memory budget in bytes: the caller's, or the device's default."""
-    check_memory(memory)
     if memory is None:
         return CPU_MEMORY if device.type == "cpu" else ACCELERATOR_MEMORY
     return memory
@@ -597,16 +649,12 @@ def float32_products_are_rounded() -> bool:
 
 @contextmanager
 def scratch(count: int, shape: tuple[int, int], like: Tensor) -> Iterator[list[Tensor]]:
-    """Lend ``count`` matrices of unknown content; they must not be used or returned afterwards.
+    """Lend ``count`` matrices of unknown content, of the dtype and device of ``like``.
 
-    An allocator gives a few megabytes back to the system after every call and gets them anew, page
-    by page, at the next. At N = 256 this costs more than the matrix products. So on a CPU each
-    thread keeps what it used last, at most :data:`KEPT` bytes.
-
-    Args:
-        count: how many.
-        shape: of each.
-        like: gives dtype and device.
+    They must not be used or returned afterwards. An allocator gives a few megabytes back to the
+    system after every call and gets them anew, page by page, at the next. At N = 256 this costs
+    more than the matrix products. So on a CPU each thread keeps what it used last, at most
+    :data:`KEPT` bytes.
     """
     size = math.prod(shape)
     if like.device.type != "cpu" or count * size * like.dtype.itemsize > KEPT:

@@ -13,11 +13,8 @@ from typing import Any, Literal, Self, Unpack, overload
 
 from torch import Tensor
 
-from .dense import blended_logits, endpoint_coordinate
 from .evidence import Evidence, TailEvidence, TailIndex, TailSettings, preset
 from .infonce import CallOptions, ContrastiveLoss, LossOptions, batch_loss
-
-__all__ = ["WEINCELoss", "blended_logits", "endpoint_coordinate", "weince_loss"]
 
 
 @overload
@@ -129,7 +126,7 @@ class WEINCELoss(ContrastiveLoss):
         """
         return cls(temperature, **dataclasses.asdict(preset(name)), **options)
 
-    def forward(
+    def forward(  # type: ignore[override]  # it may return the evidence too
         self,
         z0: Tensor,
         z1: Tensor,
@@ -140,19 +137,8 @@ class WEINCELoss(ContrastiveLoss):
         return_evidence: bool = False,
     ) -> Tensor | tuple[Tensor, TailEvidence]:
         """Return the scalar loss of two ``(N, d)`` batches, or ``(loss, evidence)``."""
-        loss, evidence = weince_loss(
-            z0,
-            z1,
-            self.temperature,
-            self.settings,
-            ids=ids,
-            negatives=negatives,
-            logit_scale=logit_scale,
-            return_evidence=True,
-            **self.options(),
-        )
-        self.enqueue(z1, ids)
-        return (loss, evidence) if return_evidence else loss
+        loss, evidence = self._loss_and_evidence(z0, z1, ids, negatives, logit_scale)
+        return (loss, evidence) if return_evidence and evidence is not None else loss
 
     def own_settings(self) -> dict[str, Any]:
         """The settings of the tail, for ``print(loss)``."""

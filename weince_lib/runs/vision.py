@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 import statistics
 from pathlib import Path
 from typing import Any, cast
@@ -20,8 +21,8 @@ from ..evaluation import (
     linear_probe,
     stratified_split,
 )
-from ..losses import AblationLoss, sharpness
-from ..losses.sharpness import as_ablation
+from ..losses import LOSSES, AblationLoss, sharpness
+from ..losses.sharpness import KNOWN
 from ..records import store
 from ..records.store import Metric, Record
 from ..training import epoch_generator, load_checkpoint, restore_model
@@ -420,13 +421,15 @@ def loss_metrics(
         config: of the run.
 
     Returns:
-        ``negative_entropy`` (mean entropy of the gradient over negatives, in nats) and
-        ``mean_lambda``, each the mean over :data:`LOSS_BATCHES` batches, with split ``"train"``.
+        Those that the loss has, each the mean over :data:`LOSS_BATCHES` batches, with split
+        ``"train"``: ``negative_entropy`` (mean entropy of the gradient over negatives, in nats),
+        ``mean_lambda``, and of :data:`~weince_lib.losses.LOSSES` ``same_class_push`` (share of the
+        push on negatives that falls on the anchor's own class).
     """
-    try:
-        as_ablation(loss)
-    except TypeError:
+    if not isinstance(loss, KNOWN):
         return []
+    # The losses that were there before have records without the push on their own class.
+    labelled = isinstance(loss, tuple(LOSSES.values())) and bool(images.classes)
     device = next(model.parameters()).device
     network = copy.deepcopy(model).train()
     augment = augmentation(config.dataset)
@@ -436,8 +439,8 @@ def loss_metrics(
     for rows in order.split(config.batch_size)[:LOSS_BATCHES]:
         if len(rows) == config.batch_size:
             views = augment(images.images[rows].to(device), generator)
-            found.append(sharpness(loss, network(views[0]), network(views[1])))
-    return [
-        Metric(name, statistics.fmean(getattr(s, name) for s in found), "train")
-        for name in ("negative_entropy", "mean_lambda")
-    ]
+            labels = images.labels[rows] if labelled else None
+            found.append(sharpness(loss, network(views[0]), network(views[1]), labels))
+    names = ("negative_entropy", "mean_lambda", "same_class_push")
+    means = {name: statistics.fmean(getattr(s, name) for s in found) for name in names}
+    return [Metric(name, mean, "train") for name, mean in means.items() if not math.isnan(mean)]
