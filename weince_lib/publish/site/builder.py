@@ -27,6 +27,8 @@ FRONT_PAGE = Path(__file__).with_name("front_page.md")
 LIBRARY = Path(__file__).parents[2]
 #: Rooms that a reader does not import: the command line, and a helper for whole files.
 NO_ROOMS = {"cli", "files", "hosted"}
+#: What only passes on names of other rooms, to which the index leads.
+DOORS = ("weince_lib", "weince_lib.experiments")
 #: Sphinx's configuration.
 SETTINGS: dict[str, Any] = {
     "project": "WEINCE companion",
@@ -60,6 +62,8 @@ SETTINGS: dict[str, Any] = {
     "python_maximum_signature_line_length": 88,
     "python_display_short_literal_types": True,
     "napoleon_use_rtype": False,
+    # A name that two rooms have, as ConfigError of runs and experiments, leads to one of them.
+    "suppress_warnings": ["ref.python"],
     "toc_object_entries_show_parents": "hide",
     "mathjax_path": "mathjax/tex-chtml.js",
     # The menu would load speech rules; assistive MathML is there without it.
@@ -147,7 +151,7 @@ def library_page(module: str) -> str:
     What a room offers in its ``__all__`` is documented there, and not again at its file.
     """
     parts = [f"{module}\n{'=' * len(module)}", f".. automodule:: {module}\n   :members:"]
-    if module == "weince_lib":  # its names are at home in the rooms, where the index leads
+    if module in DOORS:
         return "\n\n".join(parts) + "\n   :no-index:\n"
     folder = LIBRARY / module.partition(".")[2]
     offered = re.findall(r'^    "(\w+)",$', _text(folder / "__init__.py"), re.MULTILINE)
@@ -155,8 +159,10 @@ def library_page(module: str) -> str:
         inner = ".".join((module, *file.relative_to(folder).with_suffix("").parts))
         name = inner.removeprefix(f"{module}.")
         parts.append(f"{name}\n{'-' * len(name)}")
-        parts.append(f".. automodule:: {inner}\n   :members:")
-        parts[-1] += f"\n   :exclude-members: {', '.join(offered)}" if offered else ""
+        options = f"\n   :exclude-members: {', '.join(offered)}" if offered else ""
+        if name in offered:  # a file named like the function in it: the index has the function
+            options += "\n   :no-index:"
+        parts.append(f".. automodule:: {inner}\n   :members:{options}")
     return "\n\n".join(parts) + "\n"
 
 
