@@ -76,13 +76,6 @@ def test_difference_without_the_other_loss_is_open():
     assert decided(ours, table_of(FOUR, loss="infonce")).verdict == "open"
 
 
-def test_difference_without_a_shared_seed_gives_no_verdict():
-    # What is there while runs are still to be made, in any order.
-    table = pd.concat([table_of({7: 91.0}), table_of({21: 90.0}, loss="infonce")])
-    decision = decided(rule("difference-above", 0.0, loss="weince"), table)
-    assert decision.verdict in ("open", UNTOLD)
-
-
 def test_difference_counts_the_seeds_it_compares():
     table = pd.concat([table_of(FOUR), table_of({7: 89.0, 21: 88.0}, loss="infonce")])
     decision = decided(rule("difference-above", 0.0, loss="weince"), table)
@@ -98,13 +91,6 @@ def test_one_seed_gives_no_verdict(kind, value):
         assert decision.verdict == UNTOLD
         assert "[" not in decision.ours
         assert decision.evidence.endswith(", 1 encoder seed")
-
-
-def test_one_pair_of_runs_gives_no_verdict():
-    table = pd.concat([table_of({7: 95.0}), table_of({7: 90.0}, loss="infonce")])
-    decision = decided(rule("difference-above", 0.0, loss="weince"), table)
-    assert decision.verdict == UNTOLD
-    assert decision.ours == "accuracy: 5"
 
 
 def test_replicates_are_averaged_within_an_encoder_first():
@@ -149,25 +135,6 @@ def test_single_row_brings_its_own_interval():
     assert decided(ours, wide).verdict == UNTOLD
 
 
-@pytest.mark.parametrize("value", [-1.0, 0.0, 1.0])
-@pytest.mark.parametrize("kind", ["above", "below", "difference-above"])
-def test_without_an_interval_only_an_exact_check_decides(kind, value):
-    ours = parse(Ours, rule(kind, value))
-    assert outcome(ours, Interval(0.5, math.nan, math.nan, 1)) == "undecided"
-
-
-def test_two_checks_of_other_settings_do_not_stop_the_list():
-    # One notebook run twice, with another parameter the second time; checks have no seed.
-    rows = [{"seed": math.nan, "key": key, "value": 1e-7} for key in ("a" * 16, "b" * 16)]
-    decision = decided(rule("at-most", 1e-6), results_table(*rows))
-    assert decision.verdict in ("measured here", HOLDS, "open")
-
-
-def test_claim_without_a_rule_is_open():
-    decision = decided(None, table_of(FOUR))
-    assert (decision.verdict, decision.ours, decision.records) == ("open", "", ())
-
-
 def test_claim_without_rows_is_open():
     for table in (results_table(), table_of(FOUR, metric="recall_at_1")):
         decision = decided(rule("above", 0.0), table)
@@ -191,16 +158,6 @@ def test_verdict_names_data_encoder_and_seeds():
     assert describe("cpu", table_of({7: 1.0})) == "cpu, digits, resnet-small, 1 encoder seed"
     both = pd.concat([table_of(FOUR), table_of({7: 1.0}, dataset="fashion-mnist")])
     assert describe("cpu", both) == "cpu, digits, fashion-mnist, resnet-small, 4 encoder seeds"
-
-
-def test_records_behind_a_verdict_are_named_once():
-    rows = [
-        {"seed": seed, "key": f"{seed:016d}", "replicate": n, "value": 90.0 + seed / 100}
-        for seed in (7, 21)
-        for n in (1, 2)
-    ]
-    decision = decided(rule("above", 0.0), results_table(*rows))
-    assert decision.records == (f"{7:016d}", f"{21:016d}")
 
 
 @pytest.mark.parametrize("name", ["splt", "profile", "SPLIT"])

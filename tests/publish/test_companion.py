@@ -37,7 +37,7 @@ def gathered():
 
 @pytest.fixture(scope="module")
 def made(gathered):
-    return companion.render(gathered)[0]
+    return companion.render(gathered)
 
 
 def test_every_picture_has_its_caption_as_alternative_text(made):
@@ -47,7 +47,7 @@ def test_every_picture_has_its_caption_as_alternative_text(made):
 
 
 def test_same_sources_give_the_same_bytes(made, gathered):
-    assert companion.render(gathered)[0] == made
+    assert companion.render(gathered) == made
 
 
 def test_committed_pdf_is_of_these_sources(gathered):
@@ -149,14 +149,14 @@ def test_decisions_fill_in_when_tables_come(gathered):
     assert after["decisions"]["answer"][0][0] == "Answer"
     # And it is set: with the study's table the document is another one.
     without, with_table = (
-        companion.render(gathered | {"decisions": d["decisions"]})[0] for d in (before, after)
+        companion.render(gathered | {"decisions": d["decisions"]}) for d in (before, after)
     )
     assert len(with_table) > len(without)
 
 
 def test_document_without_a_record_says_not_run_yet():
     # Typst stops at a name it does not find, so that a whole document lacks none.
-    assert companion.render(companion.gather())[0].startswith(b"%PDF-")
+    assert companion.render(companion.gather()).startswith(b"%PDF-")
 
 
 def test_build_writes_the_pdf_and_nothing_else(tmp_path, monkeypatch):
