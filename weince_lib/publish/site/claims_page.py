@@ -30,8 +30,9 @@ MEANING: dict[Verdict, str] = {
     "description": "a definition or procedure of the paper; we check our own code",
     "open": "no record yet",
 }
-#: Verdicts that the page folds away: they are about mathematics, or about our own code.
+#: Verdicts that the page folds away: nothing was measured, or mathematics or our own code checked.
 FOLDED: dict[Verdict, tuple[str, str]] = {
+    "needs a GPU": ("claim that needs a GPU", "claims that need a GPU"),
     "theorem, checked on examples": ("theorem check", "theorem checks"),
     "description": ("description", "descriptions"),
 }
@@ -129,7 +130,7 @@ def _entry(decision: Decision) -> str:
         ("Limits", decision.limits),
         ("Needs", decision.needs),
         ("Doubt", claim.doubt),
-        ("Records", ", ".join(f"`{key}`" for key in decision.records)),
+        ("Records", _records(decision.records)),
     ]
     if claim.notebook in notebooks.names():
         link = f"[{notebooks.title(claim.notebook)}](notebooks/{claim.notebook}.ipynb)"
@@ -142,3 +143,9 @@ def _entry(decision: Decision) -> str:
         if text:
             lines += [label, f": {text}".replace("\n", " "), ""]
     return "\n".join([*lines, "::::"])
+
+
+def _records(keys: Sequence[str]) -> str:
+    """The first four keys; `weince claims` prints them all."""
+    shown = ", ".join(f"`{key}`" for key in keys[:4])
+    return f"{shown} and {len(keys) - 4} more" if len(keys) > 4 else shown
