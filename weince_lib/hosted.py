@@ -3,6 +3,7 @@
 A notebook's first cell runs this file where ``weince_lib`` is missing. The package itself goes in
 without its dependencies; of these only the ones that are not there at all follow, held by
 constraints made from what is installed. So torch, numpy and the rest stay as the host made them.
+Beside pip it needs ``packaging``, which every host with matplotlib or JupyterLab has.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from sample_records import results_table
 from scipy import stats
 
 from weince_lib.evaluation import Interval
-from weince_lib.experiments import PROFILES, ConfigError
+from weince_lib.experiments import PROFILES, ConfigError, decide_all, load_claims
 from weince_lib.publish.claim_rules import (
     Ours,
     interval_of,
@@ -19,7 +19,7 @@ from weince_lib.publish.claim_rules import (
     per_seed,
     seeds_needed,
 )
-from weince_lib.publish.claims import STRENGTH, decide, describe
+from weince_lib.publish.claims import STRENGTH, decide, describe, format_interval, paper_value
 from weince_lib.runs.config import parse
 
 # What the usual made-up table, of digits, can come to.
@@ -165,20 +165,6 @@ def test_selecting_by_an_unknown_column_is_an_error_that_names_it(name):
     ours = parse(Ours, rule("above", 0.0) | {"where": {name: "test"}})
     with pytest.raises((KeyError, ConfigError), match=name):
         measure(ours, table_of(FOUR))
-
-
-def test_every_column_can_select():
-    rows = [
-        {"seed": 7, "replicate": 1, "temperature": 0.5, "value": 1.0},
-        {"seed": 21, "replicate": 2, "temperature": 0.2, "value": 2.0},
-    ]
-    # As in a table read back, where checks have no seed.
-    table = results_table(*rows, {"seed": math.nan, "temperature": math.nan, "value": 3.0})
-    for where in ({"seed": "21"}, {"replicate": "2"}, {"temperature": "0.2"}):
-        ours = parse(Ours, rule("above", 0.0) | {"where": where})
-        measured = measure(ours, table)
-        assert measured is not None, where
-        assert measured.interval.mean == 2.0
 
 
 @pytest.mark.parametrize(
@@ -346,3 +332,52 @@ def test_further_number_may_come_from_another_experiment():
 def test_rule_that_contradicts_itself_is_refused(wrong):
     with pytest.raises(ConfigError, match=r"control|studies|over"):
         parse(Ours, rule("above", 0.0) | wrong)
+
+
+@pytest.mark.parametrize(
+    ("paper", "text"),
+    [
+        (None, ""),
+        ({"table": "2", "loss": "infonce"}, "76.54 ± 0.32"),
+        ({"table": "2", "loss": "weince"}, "77.94"),
+        ({"table": "2"}, "infonce 76.54 ± 0.32, weince 77.94"),
+        ({"table": "tail", "metric": "shape"}, "-0.39"),
+    ],
+)
+def test_papers_value_as_text(paper, text):
+    assert paper_value(claim(paper=paper), REPORTED) == text
+    assert decided(None, table_of(FOUR), paper=paper).paper == text
+
+
+def test_papers_range_as_text():
+    table = REPORTED[REPORTED["metric"].str.startswith("lambda")]
+    assert paper_value(claim(paper={"table": "tail"}), table) == "0.33 to 0.5"
+
+
+@pytest.mark.parametrize(
+    ("interval", "text"),
+    [
+        (Interval(91.4567, 90.0, 92.9134, 4), "91.46 [90.00, 92.91]"),
+        (Interval(91.4567, math.nan, math.nan, 1), "91.5"),
+        (Interval(0.0, math.nan, math.nan, 1), "0"),
+        (Interval(3.21e-8, math.nan, math.nan, 1), "3.21e-08"),
+        (Interval(5.0, 5.0, 5.0, 4), "5"),
+        (Interval(0.0021, 0.0012, 0.0030, 4), "0.0021 [0.0012, 0.0030]"),
+    ],
+)
+def test_interval_as_text(interval, text):
+    assert format_interval(interval) == text
+
+
+def test_committed_claims_can_all_be_read_and_decided():
+    # Without a record of ours none is decided.
+    decisions = decide_all()
+    assert [d.claim.id for d in decisions] == [c.id for c in load_claims()]
+    assert {d.verdict for d in decisions} == {
+        "open",
+        "undecided here",
+        "needs a GPU",
+        "description",
+    }
+    assert all(d.needs for d in decisions if d.verdict == "undecided here")
+    assert all(d.paper for d in decisions if d.claim.paper)

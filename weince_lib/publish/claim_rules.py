@@ -276,39 +276,30 @@ def over_studies(rule: Ours) -> Everywhere | None:
     """
     assert rule.least is not None  # a valid rule over studies has it
     metric = rule.where["metric"]
-    answers: list[Outcome] = []
-    parts: list[pd.DataFrame] = []
-    profiles: list[str] = []
-    seeds: list[int] = []
-    texts: list[str] = []
-    detectable: list[float] = []
+    judged = []
     for comparison in rule.studies:
         named = study(comparison.study)
         frame = study_frame(named)
         row, rows = _judged(named, frame, comparison, metric, rule.least)
         if row is None:
             continue
-        answers.append(_answer(rule.rule, str(row["word"])))
-        shown = f"{named.name} {_difference(row)}"
+        text = f"{named.name} {_difference(row)}"
         for part in rule.also:
             beside, _ = _judged(named, frame, comparison, part.metric, rule.least)
             if beside is not None:
-                shown += f" ({part.words} {_difference(beside)})"
-        texts.append(shown)
-        parts.append(rows)
-        profiles.append(named.profile)
-        seeds.append(int(row["seeds"]))
-        if not pd.isna(row["detectable"]):  # as it is for one setting against itself
-            detectable.append(float(row["detectable"]))
-    if not answers:
+                text += f" ({part.words} {_difference(beside)})"
+        judged.append((named, row, rows, text))
+    if not judged:
         return None
+    # One setting against itself can detect nothing.
+    detectable = [float(row["detectable"]) for _, row, _, _ in judged]
     return Everywhere(
-        together(answers),
-        "; ".join(texts),
-        pd.concat(parts),
-        tuple(dict.fromkeys(profiles)),
-        tuple(seeds),
-        max(detectable, default=math.nan),
+        together(_answer(rule.rule, str(row["word"])) for _, row, _, _ in judged),
+        "; ".join(text for *_, text in judged),
+        pd.concat([rows for _, _, rows, _ in judged]),
+        tuple(dict.fromkeys(named.profile for named, *_ in judged)),
+        tuple(int(row["seeds"]) for _, row, _, _ in judged),
+        max((d for d in detectable if not math.isnan(d)), default=math.nan),
     )
 
 
