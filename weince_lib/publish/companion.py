@@ -116,6 +116,7 @@ def _decisions() -> dict[str, Any]:
     """What the studies decide, all from :mod:`.findings`; ``answer`` is empty without any rows."""
     found = findings.decisions()
     further = findings.decisions(contrasts=FURTHER_CONTRASTS)
+    table = findings.cells(found)
     title = study(findings.SENTENCES).title
     sentences = findings.sentence_decisions().query("checkpoint == 'best'").to_dict("records")
     return {
@@ -124,7 +125,7 @@ def _decisions() -> dict[str, Any]:
         "answer": [] if found.empty else [list(line) for line in findings.answer(found, further)],
         "primary": [
             {"contrast": contrast, "data": data, "cells": list(row)}
-            for (contrast, data), row in findings.cells(found).T.to_dict("list").items()
+            for (contrast, data), row in zip(table.index, table.to_numpy().tolist(), strict=True)
         ],
         "sentences": [
             {"pair": f"{title(r['method'])} minus {title(r['against'])}", "text": finding(r)}
