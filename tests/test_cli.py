@@ -120,14 +120,6 @@ def test_help_is_there_for_every_command(words):
     assert "\\" not in result.output  # a mark of the formatter, printed as it stands
 
 
-def test_help_lists_the_commands():
-    assert {"run", "notebooks", "collect", "claims", "lock"} <= main.commands.keys()
-    output = weince("--help").output
-    for name, command in main.commands.items():
-        assert re.search(rf"^  {name} +\w", output, re.MULTILINE)
-        assert command.help
-
-
 def test_ctrl_c_is_one_line_in_every_command(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
@@ -173,13 +165,6 @@ def test_run_without_a_companion_is_one_line(no_execution, tmp_path, monkeypatch
     one_line_error(weince("run", "01_tiny"), "nowhere", "WEINCE_HOME")
 
 
-def test_run_with_half_a_parameter_is_a_usage_error(no_execution):
-    result = weince("run", "01_tiny", "-p", "seed")
-    assert result.exit_code == 2
-    assert "requires 2 arguments" in result.stderr
-    assert no_execution == []
-
-
 @pytest.mark.parametrize("named", ["01_tiny", "01_tiny.ipynb", "notebooks/source/01_tiny.py"])
 def test_run_passes_typed_parameters_and_prints_the_copy(no_execution, tmp_path, named):
     result = weince("run", named, "-p", "seed", "21", "-p", "loss", "infonce", "--timeout", "5")
@@ -193,12 +178,6 @@ def test_run_passes_typed_parameters_and_prints_the_copy(no_execution, tmp_path,
     assert call["progress_bar"] is False
 
 
-def test_run_without_a_time_limit(no_execution):
-    weince("run", "01_tiny", "--timeout", "0")
-    # What nbclient takes for no limit.
-    assert no_execution[0]["execution_timeout"] == -1
-
-
 @pytest.mark.parametrize(("profile", "limit"), [("quick", 600), ("paper", -1), ("", 600)])
 def test_only_the_quick_profile_has_a_time_limit_of_its_own(
     no_execution, tmp_path, monkeypatch, profile, limit
@@ -207,13 +186,6 @@ def test_only_the_quick_profile_has_a_time_limit_of_its_own(
     monkeypatch.setattr(notebooks, "run", lambda *_, **how: asked.append(how) or tmp_path)
     assert weince("run", "01_tiny", *(["-p", "profile", profile] if profile else [])).exit_code == 0
     assert [how["timeout"] for how in asked] == [limit]
-
-
-def test_run_writes_where_it_is_told(no_execution, tmp_path):
-    result = weince("run", "01_tiny", "-o", "mine/copy.ipynb")
-    target = tmp_path / "elsewhere" / "mine" / "copy.ipynb"
-    assert result.stdout.strip() == str(target)
-    assert target.exists()
 
 
 def test_run_where_nothing_can_be_written_is_one_line(no_execution, tmp_path):
@@ -254,17 +226,6 @@ def test_run_that_fails_is_one_line_and_keeps_the_earlier_copy(tmp_path):
     assert "seed 99 is too large" in [error.evalue for error in errors]
 
 
-@pytest.mark.parametrize("name", ["CellTimeoutError", "DeadKernelError"])
-def test_run_out_of_time_or_memory_is_one_line(monkeypatch, name):
-    import nbclient.exceptions
-
-    def execute(*args, **given):
-        raise getattr(nbclient.exceptions, name)("the kernel is gone")
-
-    monkeypatch.setattr("papermill.execute_notebook", execute)
-    one_line_error(weince("run", "01_tiny"), "01_tiny")
-
-
 def test_notebooks_rebuilds_all_or_those_named(no_execution, companion):
     (companion / "notebooks" / "source" / "02_next.py").write_text(NOTEBOOK)
     result = weince("notebooks", "02_next")
@@ -288,13 +249,6 @@ def test_collect_writes_the_table_and_says_so(tmp_path):
     assert result.stdout == f"{tmp_path / 'results' / 'quick.csv'}: 2 records\n"
     assert result.stderr == ""
     assert sorted(load_results("quick")["key"]) == sorted(record.key for record in made)
-
-
-def test_collect_of_a_profile(tmp_path):
-    record = save_run(63, 90.0, profile="cpu")
-    result = weince("collect", "--profile", "cpu")
-    assert result.stdout == f"{tmp_path / 'results' / 'cpu.csv'}: 1 records\n"
-    assert list(load_results("cpu")["key"]) == [record.key]
 
 
 def test_collect_of_records_given():
@@ -365,14 +319,6 @@ def test_claims_says_what_an_untested_one_needs(companion):
     assert re.search(found, result.stdout, re.MULTILINE)
     assert "  needs    a proof\n" in result.stdout
     assert result.stdout.endswith("2 claims: 1 undecided here, 1 open\n")
-
-
-def test_claims_of_one_profile():
-    for seed in (7, 21, 63):
-        save_run(seed, 90.0 + seed / 100, profile="cpu")
-    weince("collect", "--profile", "cpu")
-    assert "1 measured here, with limits" in weince("claims", "--profile", "cpu").stdout
-    assert "2 open" in weince("claims", "--profile", "quick").stdout
 
 
 @pytest.mark.parametrize(

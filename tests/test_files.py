@@ -39,16 +39,6 @@ def test_the_new_file_appears_only_when_the_block_ends(tmp_path: Path) -> None:
     assert names(path.parent) == ["record.json"]
 
 
-def test_an_existing_file_is_old_until_it_is_new(tmp_path: Path) -> None:
-    path = tmp_path / "record.json"
-    path.write_text("old and longer than the new one")
-    with files.replacing(path) as aside:
-        aside.write_text("new")
-        assert path.read_text() == "old and longer than the new one"
-    assert path.read_text() == "new"
-    assert names(tmp_path) == ["record.json"]
-
-
 @pytest.mark.parametrize("crash", [RuntimeError, KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("existed", [True, False])
 def test_a_crash_leaves_the_old_file_and_nothing_else(
@@ -86,35 +76,6 @@ with runpy.run_path({files.__file__!r})["replacing"](Path({str(path)!r})) as asi
     assert path.read_text() == "new"
 
 
-def test_a_failing_move_leaves_nothing_behind(tmp_path: Path) -> None:
-    path = tmp_path / "a-folder"
-    path.mkdir()
-    with pytest.raises(OSError), files.replacing(path) as aside:
-        aside.write_text("new")
-    assert names(tmp_path) == ["a-folder"]
-
-
-def test_the_temporary_file_is_a_hidden_neighbour_with_the_same_suffix(tmp_path: Path) -> None:
-    path = tmp_path / "figure.pdf"
-    with files.replacing(path) as aside:
-        # Beside it: only within one file system is the move atomic.
-        assert aside.parent == path.parent
-        assert aside.suffix == ".pdf"
-        # Hidden from a shell's and a reader's "*".
-        assert aside.name.startswith(".")
-
-
-def test_two_writers_do_not_share_a_temporary_file(tmp_path: Path) -> None:
-    path = tmp_path / "record.json"
-    with files.replacing(path) as first, files.replacing(path) as second:
-        assert first != second
-        first.write_text("first")
-        second.write_text("second")
-    # The inner block ended first, so the outer one's content is the last to arrive.
-    assert path.read_text() == "first"
-    assert names(tmp_path) == ["record.json"]
-
-
 @pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
 def test_permissions_follow_the_umask(tmp_path: Path, umask: None, mask: int, mode: int) -> None:
     os.umask(mask)
@@ -131,15 +92,6 @@ def test_write_text_is_utf8_with_the_text_unchanged(tmp_path: Path) -> None:
     assert path.read_bytes() == "λ,β̂\n1,2\n".encode()
     files.write_text(path, "")
     assert path.read_bytes() == b""
-
-
-def test_write_text_that_cannot_be_encoded_leaves_the_old_file(tmp_path: Path) -> None:
-    path = tmp_path / "table.csv"
-    files.write_text(path, "old")
-    with pytest.raises(UnicodeEncodeError):
-        files.write_text(path, "half \ud800")
-    assert path.read_text() == "old"
-    assert names(tmp_path) == ["table.csv"]
 
 
 def test_a_lock_keeps_a_second_holder_out(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def lab(port: int, words: Sequence[str]) -> None:
 
     named = bool(words) and not words[0].startswith("-")
     notebook = words[0] if named else "00_overview"
-    server.open_lab(server.lab_command(notebook, port=port, more=words[named:]))
+    server.open_lab(notebook, port, words[named:])
 
 
 @main.command()

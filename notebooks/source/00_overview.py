@@ -16,21 +16,11 @@
 # **Question.** Does it help, and why? This page gives the answer; the other notebooks show where it comes from.
 
 # %% tags=["setup"]
-# In Colab this fetches the library; torch, numpy and all else that is there keep their versions.
+# `weince badges --repo OWNER/NAME` lets this cell install the library in Colab.
 import importlib.util
 
 if importlib.util.find_spec("weince_lib") is None:
-    import pathlib
-    import runpy
-    import subprocess
-
-    repository, ref = "", ""  # written by `weince badges`
-    if not repository:
-        raise ModuleNotFoundError("weince_lib is not installed; see README.md, or run `make lab`")
-    if not pathlib.Path("weince").exists():
-        clone = ["git", "-c", "advice.detachedHead=false", "clone", "-q", "--depth=1"]
-        subprocess.run([*clone, f"--branch={ref}", repository, "weince"], check=True)
-    runpy.run_path("weince/weince_lib/hosted.py", run_name="__main__")
+    raise ModuleNotFoundError("weince_lib is not installed; see README.md, or run `make lab`")
 
 # %% tags=["parameters"]
 profile = "quick"

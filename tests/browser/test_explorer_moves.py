@@ -175,35 +175,5 @@ def test_keys_move_the_sliders_to_their_ends_and_readers_hear_the_values(figure)
         assert len(figure.get_attribute(panel, "aria-label")) > 50
 
 
-def test_a_start_value_between_steps_counts_as_it_is(browser):
-    page = browser.new_page()
-    page.set_content(plots.explorer(0.0725, 1.234, 0.333, 100).page())
-    found = page.eval_on_selector("main", "main => ({...main.dataset})")
-    page.close()
-    assert {name: float(found[name]) for name in ("temperature", "beta", "weight")} == {
-        "temperature": 0.0725,
-        "beta": 1.234,
-        "weight": 0.333,
-    }
-    assert found["dimension"] == "100"
-
-
-@pytest.mark.parametrize("width", [360, 736, 1100])
-def test_nothing_is_cut_off_at_the_widths_of_phones_and_pages(opened, width):
-    page, _ = opened
-    page.set_viewport_size({"width": width, "height": 900})
-    page.wait_for_function(
-        """() => {
-            const frame = document.querySelector("iframe"), inside = frame.contentDocument;
-            const content = inside.querySelector("main").getBoundingClientRect();
-            const panel = inside.querySelector("#logit"), right = Number(panel.dataset.right);
-            return Math.abs(frame.clientHeight - content.height) < 2
-                && inside.documentElement.scrollWidth <= frame.clientWidth
-                && Math.abs(right + 8 - panel.getBoundingClientRect().width) < 2;
-        }""",
-        timeout=5000,
-    )
-
-
 def test_nothing_was_requested_and_nothing_failed(opened):
     assert opened[1] == []

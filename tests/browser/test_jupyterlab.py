@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,7 +14,6 @@ import pytest
 
 from weince_lib import plots
 from weince_lib.publish import notebooks
-from weince_lib.publish.lab import free_port
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = "05_weince_loss"
@@ -36,7 +36,9 @@ def checkout(tmp_path_factory):
 @pytest.fixture(scope="module")
 def server(browser, checkout):
     """The address of JupyterLab as `make lab` starts it, with settings of its own."""
-    port = free_port()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     environment = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
     environment |= {
         "WEINCE_HOME": str(checkout),

@@ -58,7 +58,10 @@ CASES = [
 #: The losses that have no case above.
 FAMILY: dict[str, Any] = {
     "endpoint": lambda **o: EndpointLoss(0.3, decoupled=True, **o),
-    **{rule: lambda rule=rule, **o: SelfSettingLoss(rule, **o) for rule in ("tail", "median", "hill-1.5")},
+    **{
+        rule: lambda rule=rule, **o: SelfSettingLoss(rule, **o)
+        for rule in ("tail", "median", "hill-1.5")
+    },
     "kl": lambda **o: SelfSettingLoss("kl", **o),
     "hard-negatives": HardNegativeLoss,
     "arctanh": ArctanhLoss,

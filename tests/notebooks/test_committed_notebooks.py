@@ -1,7 +1,6 @@
 """The committed notebooks: in step with their sources, executed, and free of machine marks."""
 
 import ast
-import base64
 import difflib
 import re
 from pathlib import Path
@@ -70,19 +69,11 @@ def drift(notebook, source):
 def test_there_are_notebooks_and_the_library_knows_them_all():
     assert NAMES
     assert notebooks.names() == NAMES
-    assert all(re.fullmatch(r"[01][0-9]_[a-z0-9_]+", name) for name in NAMES)
-
-
-def test_every_notebook_has_a_source():
     # A hidden one is being executed; it moves into place when it is whole.
-    committed = {path.stem for path in FOLDER.glob("*.ipynb") if path.name[0] != "."}
-    assert committed - set(NAMES) == set(), "without a source in notebooks/source"
-    assert not [path for path in FOLDER.iterdir() if path.suffix not in ("", ".ipynb")]
-
-
-def test_notebook_is_valid(notebook):
-    nbformat.validate(notebook)
-    assert (notebook.nbformat, notebook.nbformat_minor) >= (4, 5)
+    assert {path.stem for path in FOLDER.glob("[!.]*.ipynb")} <= set(NAMES)
+    overview = (FOLDER / "source" / "00_overview.py").read_text(encoding="utf-8")
+    for name in NAMES[1:]:
+        assert f"[{notebooks.title(name)}]({name}.ipynb)" in overview
 
 
 def test_every_plot_cell_holds_its_figure(notebook):
@@ -98,60 +89,11 @@ def test_notebook_and_source_do_not_drift_apart(name, notebook):
     assert drift(notebook, source) == [], f"edit the source, then `weince notebooks {name}`"
 
 
-def test_source_survives_the_way_to_a_notebook_and_back(name):
-    source = (FOLDER / "source" / f"{name}.py").read_text(encoding="utf-8")
-    assert drift(notebooks.build(name), source) == []
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("x = 1", "x = 2"),
-        ("x = 1", "x = 1\ny = 2"),
-        ("x = 1", "x = 1\n\ny = 2"),
-        ("# Some words.", "# Other words."),
-        ("\n# %%\nx = 1\n", ""),
-        ('# %% tags=["parameters"]', "# %%"),
-        ("# %%\nx", "# %% [markdown]\n# x"),
-        ("    return 3", "    return 4"),
-    ],
-)
-def test_drift_is_seen(tmp_path, old, new):
-    source = (
-        "# %% [markdown]\n# Some words.\n\n"
-        '# %% tags=["parameters"]\nn = 1\n\n# %%\nx = 1\n\n\n# %%\ndef f():\n    return 3\n'
-    )
-    assert old in source
-    notebook = jupytext.reads(source, fmt="py:percent")
-    assert drift(notebook, source) == []
-    assert drift(notebook, source.replace(old, new)) != []
-
-
-def test_contents_list_the_notebook(name):
-    overview = (FOLDER / "source" / "00_overview.py").read_text(encoding="utf-8")
-    assert name == "00_overview" or f"[{notebooks.title(name)}]({name}.ipynb)" in overview
-
-
 def test_every_figure_has_a_caption_that_can_be_spoken(notebook):
     for cell, caption in captions(notebook):
         assert len(caption) > 30, f"no caption below:\n{cell.source}"
         text = spoken(caption)
         assert not re.search(r"[\\\\${}]", text), text
-
-
-def test_figures_are_embedded_at_twice_their_size(notebook):
-    for cell, _ in captions(notebook):
-        for out in cell.outputs:
-            if "image/png" in out.get("data", {}):
-                png = base64.b64decode(out.data["image/png"])
-                pixels = int.from_bytes(png[16:20], "big")
-                shown = out.metadata.get("image/png", {}).get("width")
-                assert shown is not None, "execute the notebook again for sharp figures"
-                assert abs(pixels - 2 * shown) <= 1
-
-
-def test_notebook_is_light(text):
-    assert len(text.encode()) < 2_000_000
 
 
 def test_cells_have_stable_unique_ids(name, notebook):
@@ -160,24 +102,15 @@ def test_cells_have_stable_unique_ids(name, notebook):
     assert ids == [cell.id for cell in notebooks.build(name).cells]
 
 
-def test_exactly_one_cell_holds_parameters_as_literals(name, notebook):
-    for version in (notebook, notebooks.build(name)):
-        tagged = [c for c in version.cells if "parameters" in c.metadata.get("tags", [])]
-        assert [cell.cell_type for cell in tagged] == ["code"]
-        # Parsed here and not by the library, whose reading of the cell is tested elsewhere.
-        values = {}
-        for node in ast.parse(tagged[0].source).body:
-            assert isinstance(node, ast.Assign), ast.unparse(node)
-            (target,) = node.targets
-            values[target.id] = ast.literal_eval(node.value)
-        assert values == notebooks.parameters(version)
-        assert values["profile"] == "quick"
-        # Papermill would take the type of a parameter without a value for anything.
-        assert None not in values.values()
-        assert not any(c.metadata.get("tags") == ["injected-parameters"] for c in version.cells)
+def test_parameters_are_literals_of_the_quick_profile(name):
+    values = notebooks.parameters(notebooks.build(name))
+    assert values["profile"] == "quick"
+    # Papermill would take the type of a parameter without a value for anything.
+    assert None not in values.values()
 
 
 def test_every_code_cell_was_executed_in_order(notebook):
+    nbformat.validate(notebook)
     counts = [cell.execution_count for cell in code_cells(notebook)]
     assert counts == list(range(1, len(counts) + 1))
 
@@ -189,17 +122,6 @@ def test_no_output_is_an_error_or_a_warning(notebook):
             assert output.get("name") != "stderr", output
 
 
-def test_some_output_is_there(notebook):
-    assert any(cell.outputs for cell in code_cells(notebook))
-
-
-def test_kernel_is_the_one_every_front_end_has(notebook):
-    assert notebook.metadata.kernelspec == notebooks.KERNEL
-    assert notebook.metadata.kernelspec.name == "python3"
-    assert notebook.metadata.language_info.name == "python"
-    assert notebook.metadata.language_info.file_extension == ".py"
-
-
 def test_nothing_of_the_machine_or_of_widgets_is_left(notebook, text):
     assert notebook.metadata.keys() == {"kernelspec", "language_info"}
     assert all(cell.metadata.keys() <= {"tags", "jupyter"} for cell in notebook.cells)
@@ -207,13 +129,6 @@ def test_nothing_of_the_machine_or_of_widgets_is_left(notebook, text):
     # Base64 holds every word sooner or later: images are not searched.
     words = re.sub(r'"image/png": "[^"]*"', "", text)
     assert not MACHINE_PATH.search(words), MACHINE_PATH.search(words)
-
-
-@pytest.mark.parametrize(
-    "path", ["/home/ada/x", "/root/x", "/tmp/x1/y", "/Users/ada", r"C:\\Users\\ada"]
-)
-def test_paths_of_machines_are_recognised(path):
-    assert MACHINE_PATH.search(f'"text": "in {path}/record.json"')
 
 
 def test_provenance_is_shown_and_not_compared(name):

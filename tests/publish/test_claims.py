@@ -10,7 +10,7 @@ from sample_records import results_table
 from scipy import stats
 
 from weince_lib.evaluation import Interval
-from weince_lib.experiments import PROFILES, ConfigError
+from weince_lib.experiments import PROFILES, ConfigError, decide_all, load_claims
 from weince_lib.publish.claim_rules import (
     Ours,
     interval_of,
@@ -19,7 +19,7 @@ from weince_lib.publish.claim_rules import (
     per_seed,
     seeds_needed,
 )
-from weince_lib.publish.claims import STRENGTH, decide, describe
+from weince_lib.publish.claims import STRENGTH, decide, describe, format_interval, paper_value
 from weince_lib.runs.config import parse
 
 # What the usual made-up table, of digits, can come to.
@@ -76,13 +76,6 @@ def test_difference_without_the_other_loss_is_open():
     assert decided(ours, table_of(FOUR, loss="infonce")).verdict == "open"
 
 
-def test_difference_without_a_shared_seed_gives_no_verdict():
-    # What is there while runs are still to be made, in any order.
-    table = pd.concat([table_of({7: 91.0}), table_of({21: 90.0}, loss="infonce")])
-    decision = decided(rule("difference-above", 0.0, loss="weince"), table)
-    assert decision.verdict in ("open", UNTOLD)
-
-
 def test_difference_counts_the_seeds_it_compares():
     table = pd.concat([table_of(FOUR), table_of({7: 89.0, 21: 88.0}, loss="infonce")])
     decision = decided(rule("difference-above", 0.0, loss="weince"), table)
@@ -98,13 +91,6 @@ def test_one_seed_gives_no_verdict(kind, value):
         assert decision.verdict == UNTOLD
         assert "[" not in decision.ours
         assert decision.evidence.endswith(", 1 encoder seed")
-
-
-def test_one_pair_of_runs_gives_no_verdict():
-    table = pd.concat([table_of({7: 95.0}), table_of({7: 90.0}, loss="infonce")])
-    decision = decided(rule("difference-above", 0.0, loss="weince"), table)
-    assert decision.verdict == UNTOLD
-    assert decision.ours == "accuracy: 5"
 
 
 def test_replicates_are_averaged_within_an_encoder_first():
@@ -149,25 +135,6 @@ def test_single_row_brings_its_own_interval():
     assert decided(ours, wide).verdict == UNTOLD
 
 
-@pytest.mark.parametrize("value", [-1.0, 0.0, 1.0])
-@pytest.mark.parametrize("kind", ["above", "below", "difference-above"])
-def test_without_an_interval_only_an_exact_check_decides(kind, value):
-    ours = parse(Ours, rule(kind, value))
-    assert outcome(ours, Interval(0.5, math.nan, math.nan, 1)) == "undecided"
-
-
-def test_two_checks_of_other_settings_do_not_stop_the_list():
-    # One notebook run twice, with another parameter the second time; checks have no seed.
-    rows = [{"seed": math.nan, "key": key, "value": 1e-7} for key in ("a" * 16, "b" * 16)]
-    decision = decided(rule("at-most", 1e-6), results_table(*rows))
-    assert decision.verdict in ("measured here", HOLDS, "open")
-
-
-def test_claim_without_a_rule_is_open():
-    decision = decided(None, table_of(FOUR))
-    assert (decision.verdict, decision.ours, decision.records) == ("open", "", ())
-
-
 def test_claim_without_rows_is_open():
     for table in (results_table(), table_of(FOUR, metric="recall_at_1")):
         decision = decided(rule("above", 0.0), table)
@@ -193,35 +160,11 @@ def test_verdict_names_data_encoder_and_seeds():
     assert describe("cpu", both) == "cpu, digits, fashion-mnist, resnet-small, 4 encoder seeds"
 
 
-def test_records_behind_a_verdict_are_named_once():
-    rows = [
-        {"seed": seed, "key": f"{seed:016d}", "replicate": n, "value": 90.0 + seed / 100}
-        for seed in (7, 21)
-        for n in (1, 2)
-    ]
-    decision = decided(rule("above", 0.0), results_table(*rows))
-    assert decision.records == (f"{7:016d}", f"{21:016d}")
-
-
 @pytest.mark.parametrize("name", ["splt", "profile", "SPLIT"])
 def test_selecting_by_an_unknown_column_is_an_error_that_names_it(name):
     ours = parse(Ours, rule("above", 0.0) | {"where": {name: "test"}})
     with pytest.raises((KeyError, ConfigError), match=name):
         measure(ours, table_of(FOUR))
-
-
-def test_every_column_can_select():
-    rows = [
-        {"seed": 7, "replicate": 1, "temperature": 0.5, "value": 1.0},
-        {"seed": 21, "replicate": 2, "temperature": 0.2, "value": 2.0},
-    ]
-    # As in a table read back, where checks have no seed.
-    table = results_table(*rows, {"seed": math.nan, "temperature": math.nan, "value": 3.0})
-    for where in ({"seed": "21"}, {"replicate": "2"}, {"temperature": "0.2"}):
-        ours = parse(Ours, rule("above", 0.0) | {"where": where})
-        measured = measure(ours, table)
-        assert measured is not None, where
-        assert measured.interval.mean == 2.0
 
 
 @pytest.mark.parametrize(
@@ -389,3 +332,52 @@ def test_further_number_may_come_from_another_experiment():
 def test_rule_that_contradicts_itself_is_refused(wrong):
     with pytest.raises(ConfigError, match=r"control|studies|over"):
         parse(Ours, rule("above", 0.0) | wrong)
+
+
+@pytest.mark.parametrize(
+    ("paper", "text"),
+    [
+        (None, ""),
+        ({"table": "2", "loss": "infonce"}, "76.54 ± 0.32"),
+        ({"table": "2", "loss": "weince"}, "77.94"),
+        ({"table": "2"}, "infonce 76.54 ± 0.32, weince 77.94"),
+        ({"table": "tail", "metric": "shape"}, "-0.39"),
+    ],
+)
+def test_papers_value_as_text(paper, text):
+    assert paper_value(claim(paper=paper), REPORTED) == text
+    assert decided(None, table_of(FOUR), paper=paper).paper == text
+
+
+def test_papers_range_as_text():
+    table = REPORTED[REPORTED["metric"].str.startswith("lambda")]
+    assert paper_value(claim(paper={"table": "tail"}), table) == "0.33 to 0.5"
+
+
+@pytest.mark.parametrize(
+    ("interval", "text"),
+    [
+        (Interval(91.4567, 90.0, 92.9134, 4), "91.46 [90.00, 92.91]"),
+        (Interval(91.4567, math.nan, math.nan, 1), "91.5"),
+        (Interval(0.0, math.nan, math.nan, 1), "0"),
+        (Interval(3.21e-8, math.nan, math.nan, 1), "3.21e-08"),
+        (Interval(5.0, 5.0, 5.0, 4), "5"),
+        (Interval(0.0021, 0.0012, 0.0030, 4), "0.0021 [0.0012, 0.0030]"),
+    ],
+)
+def test_interval_as_text(interval, text):
+    assert format_interval(interval) == text
+
+
+def test_committed_claims_can_all_be_read_and_decided():
+    # Without a record of ours none is decided.
+    decisions = decide_all()
+    assert [d.claim.id for d in decisions] == [c.id for c in load_claims()]
+    assert {d.verdict for d in decisions} == {
+        "open",
+        "undecided here",
+        "needs a GPU",
+        "description",
+    }
+    assert all(d.needs for d in decisions if d.verdict == "undecided here")
+    assert all(d.paper for d in decisions if d.claim.paper)

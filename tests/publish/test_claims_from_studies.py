@@ -1,6 +1,5 @@
 """Claims that a study decides: paired over encoder seeds, each method as validation chose it."""
 
-import math
 import re
 
 import pandas as pd
@@ -107,21 +106,6 @@ def test_a_study_decides_whatever_profile_is_asked_for():
     for profile in ("quick", "cpu"):
         verdict = decide(claim(rule()), {profile: pd.DataFrame()}, REPORTED).verdict
         assert verdict == "measured here, with limits"
-
-
-def test_table_of_a_study_outside_the_grid_is_read_by_its_own_names():
-    levels = {
-        "plain": ("infonce", 0.0, LEVEL),
-        "blend": ("weince", 0.0, {s: LEVEL[s] + GAINS[s] for s in LEVEL}),
-    }
-    write("cpu-unlisted", levels, metric="sts_spearman")
-    for method, against in (("weince", "infonce"), ("blend", "plain")):
-        where = {"study": "cpu-unlisted", "method": method, "against": against}
-        ours = parse(Ours, rule(where=where | {"metric": "sts_spearman"}))
-        found = measure_study(ours)
-        assert found is not None
-        assert found.interval.mean == pytest.approx(0.6)
-        assert math.isclose(found.interval.n, 4)
 
 
 def test_unknown_method_is_named_with_the_known_ones():

@@ -185,16 +185,6 @@ def test_distance_is_in_standard_deviations_over_committed_seeds(results):
     assert f"{max(abs(b.distance) for b in beside):.1f}" in last
 
 
-def test_a_changed_committed_table_changes_the_distance(results, tmp_path, monkeypatch):
-    write_retrained(results, 0.0)
-    assert all(b.distance == 0 for b in retrained.beside_committed())
-    change(results / "quick.csv", lambda t: (t["experiment"] == "tail") & (t["seed"] == 7), 1.0)
-    monkeypatch.setattr(paths, "committed_results", lambda: results)
-    moved = {b.name: b.distance for b in retrained.beside_committed() if b.distance != 0}
-    assert list(moved) == ["InfoNCE: shape of the tail"]
-    assert moved["InfoNCE: shape of the tail"] < 0
-
-
 def test_the_screen_fits_and_nothing_is_open(results, tmp_path):
     write_retrained(results, 0.1)
     claims = tmp_path / "claims.txt"
@@ -210,18 +200,6 @@ def test_the_screen_fits_and_nothing_is_open(results, tmp_path):
     assert sum(total) == sum(not line.startswith(" ") for line in full) - 1
     for count, verdict in zip(total, findings.VERDICTS, strict=False):
         assert count == sum(line.startswith(f"{verdict:<23} ") for line in full)
-
-
-def test_verdicts_are_counted_by_notebook(results):
-    decisions = findings.decide_all("quick")
-    shown = findings.verdict_lines(decisions)
-    for name in {d.claim.notebook for d in decisions}:
-        cells = [0 if c == "·" else int(c) for c in line_of(name, shown).split()[1:]]
-        assert cells == [
-            sum(d.verdict == v for d in decisions if d.claim.notebook == name)
-            for v in findings.VERDICTS
-            if v != "open"
-        ]
 
 
 def test_a_claim_without_rows_is_counted_as_open(results):

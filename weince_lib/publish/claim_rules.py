@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from ..evaluation import Interval, critical, paired_difference, seeds_to_tell, t_interval
 from ..runs.config import ConfigError
 from ..studies import decide
-from ..studies.collect import COLUMNS, load_study
+from ..studies.collect import COLUMNS
 from ..studies.decide import PRIMARY_CONTRASTS, Contrast, seed_table
-from ..studies.grid import STUDIES, Study
-from ..studies.selection import Chosen, choose, compare, study_frame
+from ..studies.grid import Study, study
+from ..studies.selection import choose, compare, study_frame
 
 Outcome = Literal["yes", "no", "undecided"]
 Kind = Literal["above", "below", "difference-above", "at-most", "within"]
@@ -67,7 +67,7 @@ class Comparison(BaseModel):
 
 
 class Ours(BaseModel):
-    """How our records decide a claim.
+    """How our records decide a claim; the head of ``paper/claims.toml`` explains all fields.
 
     Attributes:
         rule: ``"above"`` / ``"below"``: the interval lies beyond ``value``. ``"difference-above"``:
@@ -90,10 +90,8 @@ class Ours(BaseModel):
             it, only an interval below ``value`` does. Over studies, the margin of equivalence.
         studies: the comparisons that a rule over studies looks at.
         also: further numbers; those with a rule have to fulfil it too.
-        limits: what the claim speaks of and these rows do not; a claim they bear out *holds here
-            with limits*.
-        settings: decimals in the entry's words that were chosen and not measured: a quantile, a
-            level. Every other decimal there must be the rule's, the paper's or a recorded one.
+        limits: what the claim speaks of and these rows do not.
+        settings: decimals in the entry's words that were chosen and not measured.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -232,36 +230,32 @@ def measure(rule: Ours, table: pd.DataFrame) -> Measured | None:
     if not shared:
         return None
     both = pd.concat([rows, other])
-    return Measured(paired_interval(rows, other), both[both["seed"].isin(shared)])
+    pair = paired_difference(per_seed(rows), per_seed(other))
+    return Measured(pair.interval, both[both["seed"].isin(shared)])
 
 
 def measure_study(rule: Ours) -> Measured | None:
     """The same from a study's table; ``None`` while it has no rows of the methods.
 
     Raises:
-        ConfigError: for a method that the study does not have.
+        ConfigError: for a study that does not exist, or a method that it does not have.
     """
-    name, metric = rule.where["study"], rule.where["metric"]
-    frame = study_frame(STUDIES[name]) if name in STUDIES else load_study(name)
+    named, metric = study(rule.where["study"]), rule.where["metric"]
+    frame = study_frame(named)
     names = [rule.where[key] for key in ("method", "against") if key in rule.where]
-    chosen: list[Chosen] = []
-    for method in names:
-        found = choose(frame, _settings(name, method, frame), metric)
-        if found is None:
-            return None
-        chosen.append(found)
+    found = [choose(frame, _settings(named, name), metric) for name in names]
+    chosen = [one for one in found if one is not None]
+    if len(chosen) < len(names):
+        return None
     words = [f"{m} ({c.setting})" for m, c in zip(names, chosen, strict=True)]
-    how = f"study {name}: " + " against ".join(words)
-    settings = [c.setting for c in chosen]
-    rows = frame[
-        frame["setting"].isin(settings) & (frame["metric"] == metric) & (frame["split"] == "test")
-    ]
+    how = f"study {named.name}: " + " against ".join(words)
+    rows = _test_rows(frame, [c.setting for c in chosen], metric)
     if len(chosen) == 1:
         return Measured(chosen[0].test, rows, how)
     pair = compare(*chosen)
-    return (
-        None if pair is None else Measured(pair.interval, rows[rows["seed"].isin(pair.seeds)], how)
-    )
+    if pair is None:
+        return None
+    return Measured(pair.interval, rows[rows["seed"].isin(pair.seeds)], how)
 
 
 def over_studies(rule: Ours) -> Everywhere | None:
@@ -282,49 +276,41 @@ def over_studies(rule: Ours) -> Everywhere | None:
     """
     assert rule.least is not None  # a valid rule over studies has it
     metric = rule.where["metric"]
-    answers: list[Outcome] = []
-    parts: list[pd.DataFrame] = []
-    profiles: list[str] = []
-    seeds: list[int] = []
-    texts: list[str] = []
-    detectable: list[float] = []
+    judged = []
     for comparison in rule.studies:
-        if comparison.study not in STUDIES:
-            raise ConfigError(f"claims.toml names an unknown study {comparison.study!r}")
-        study = STUDIES[comparison.study]
-        frame = study_frame(study)
-        row, rows = _judged(study, frame, comparison, metric, rule.least)
+        named = study(comparison.study)
+        frame = study_frame(named)
+        row, rows = _judged(named, frame, comparison, metric, rule.least)
         if row is None:
             continue
-        answers.append(_answer(rule.rule, str(row["word"])))
-        shown = f"{study.name} {_difference(row)}"
+        text = f"{named.name} {_difference(row)}"
         for part in rule.also:
-            beside, _ = _judged(study, frame, comparison, part.metric, rule.least)
+            beside, _ = _judged(named, frame, comparison, part.metric, rule.least)
             if beside is not None:
-                shown += f" ({part.words} {_difference(beside)})"
-        texts.append(shown)
-        parts.append(rows)
-        profiles.append(study.profile)
-        seeds.append(int(row["seeds"]))
-        if not pd.isna(row["detectable"]):  # as it is for one setting against itself
-            detectable.append(float(row["detectable"]))
-    if not answers:
+                text += f" ({part.words} {_difference(beside)})"
+        judged.append((named, row, rows, text))
+    if not judged:
         return None
-    rows = pd.concat(parts)
-    once = tuple(dict.fromkeys(profiles))
-    least_precise = max(detectable, default=math.nan)
-    said = together(answers)
-    return Everywhere(said, "; ".join(texts), rows, once, tuple(seeds), least_precise)
+    # One setting against itself can detect nothing.
+    detectable = [float(row["detectable"]) for _, row, _, _ in judged]
+    return Everywhere(
+        together(_answer(rule.rule, str(row["word"])) for _, row, _, _ in judged),
+        "; ".join(text for *_, text in judged),
+        pd.concat([rows for _, _, rows, _ in judged]),
+        tuple(dict.fromkeys(named.profile for named, *_ in judged)),
+        tuple(int(row["seeds"]) for _, row, _, _ in judged),
+        max((d for d in detectable if not math.isnan(d)), default=math.nan),
+    )
 
 
 def _judged(
-    study: Study, frame: pd.DataFrame, comparison: Comparison, metric: str, margin: float
+    named: Study, frame: pd.DataFrame, comparison: Comparison, metric: str, margin: float
 ) -> tuple[pd.Series | None, pd.DataFrame]:
     """The rule's row for one comparison, ``None`` until its runs are there; and their rows."""
-    table = seed_table(study, frame, metric)
+    table = seed_table(named, frame, metric)
     names = (comparison.method, comparison.against)
     for name in names:
-        labels = _settings(study.name, name, frame)
+        labels = _settings(named, name)
         if len(labels) == 1:
             continue
         found = choose(frame, labels, metric)
@@ -340,12 +326,17 @@ def _judged(
     # Of the other four contrasts only their number matters for the interval.
     family = [Contrast("this comparison", *names), *PRIMARY_CONTRASTS[1:]]
     rule = replace(decide.RULE, margin=margin)
-    row = decide.decide(table, family, rule=rule, seeds=study.seeds).iloc[0]
+    row = decide.decide(table, family, rule=rule, seeds=named.seeds).iloc[0]
     if row["word"] in WAITING:
         return None, frame.iloc[:0]
     used = table.loc[table["method"].isin(names), "setting"]
-    mine = frame["setting"].isin(used) & (frame["metric"] == metric) & (frame["split"] == "test")
-    return row, frame[mine]
+    return row, _test_rows(frame, used, metric)
+
+
+def _test_rows(frame: pd.DataFrame, settings: Iterable[str], metric: str) -> pd.DataFrame:
+    """A study's test results of some settings in one metric."""
+    own = frame["setting"].isin(list(settings))
+    return frame[own & (frame["metric"] == metric) & (frame["split"] == "test")]
 
 
 def _answer(rule: str, word: str) -> Outcome:
@@ -363,15 +354,12 @@ def _difference(row: pd.Series) -> str:
     return decide.as_text({**row, "contrast": ""}).removeprefix(": ").replace("], ", "] ")
 
 
-def _settings(name: str, method: str, frame: pd.DataFrame) -> list[str]:
-    """A method's settings; of a table without a study of that name, the rows' own names."""
-    if name not in STUDIES:
-        own = frame[(frame["setting"] == method) | (frame["loss"] == method)]
-        return list(dict.fromkeys(own["setting"]))
-    methods = STUDIES[name].methods
-    if method not in methods:
-        raise ConfigError(f"study {name} has no method {method!r}; it has {', '.join(methods)}")
-    return [setting.label for setting in methods[method]]
+def _settings(named: Study, method: str) -> list[str]:
+    """The settings of a study's method."""
+    if method not in named.methods:
+        known = ", ".join(named.methods)
+        raise ConfigError(f"study {named.name} has no method {method!r}; it has {known}")
+    return [setting.label for setting in named.methods[method]]
 
 
 def per_seed(rows: pd.DataFrame) -> dict[int, float]:
@@ -386,11 +374,6 @@ def interval_of(rows: pd.DataFrame) -> Interval:
         row = rows.iloc[0]
         return Interval(float(row["value"]), float(row["low"]), float(row["high"]), 1)
     return t_interval(list(per_seed(rows).values()))
-
-
-def paired_interval(rows: pd.DataFrame, other: pd.DataFrame) -> Interval:
-    """t-interval of the difference of two losses over the encoder seeds both have."""
-    return paired_difference(per_seed(rows), per_seed(other)).interval
 
 
 def _worst_check(rule: Ours, rows: pd.DataFrame) -> Interval:

@@ -20,7 +20,7 @@ from .. import paths
 from ..evaluation import Interval
 from ..runs.config import PROFILES, ConfigError, parse
 from ..studies.collect import load_reported, load_results
-from ..studies.grid import STUDIES, paper_cells
+from ..studies.grid import paper_cells, study
 from .claim_rules import (
     Everywhere,
     Measured,
@@ -243,10 +243,8 @@ def _evidence(rule: Ours, tables: dict[str, pd.DataFrame]) -> tuple[str, Measure
     if rule.studies:
         return None
     if "study" in rule.where:
-        name = rule.where["study"]
-        profile = STUDIES[name].profile if name in STUDIES else name.partition("-")[0]
         measured = measure_study(rule)
-        return (profile, measured) if measured else None
+        return (study(rule.where["study"]).profile, measured) if measured else None
     for profile, table in tables.items():
         measured = measure(rule, table)
         if measured is not None:

@@ -188,8 +188,7 @@ def answer(found: pd.DataFrame, further: pd.DataFrame) -> list[tuple[str, str]]:
     shown = [("Answer", _conclusion(counts))]
     for name in names:
         shown.append((name[0].upper() + name[1:], _in_words(there[there["contrast"] == name])))
-    sided = further[further["role"] == "primary"]
-    sided = sided[sided["word"].str.contains("better|worse")]
+    sided = further[(further["role"] == "primary") & _took_a_side(further)]
     listed = [
         f"{r['contrast']}, {r['data']}, {MEASURES[r['metric']]}: {finding(r)}"
         for r in sided.to_dict("records")
@@ -248,17 +247,20 @@ def _in_words(rows: pd.DataFrame) -> str:
     """A contrast's primary decisions counted and listed, then secondary ones that took a side."""
     primary = rows[rows["role"] == "primary"]
     counted = ", ".join(f"{word} {n}" for word, n in _count(primary).items())
-    listed = "; ".join(
-        f"{r['data']} {r['difference']:+.2f} ({MEASURES[r['metric']]}, {r['word']})"
-        for r in primary.to_dict("records")
-    )
-    sided = rows[(rows["role"] == "secondary") & rows["word"].str.contains("better|worse")]
-    beside = "; ".join(
-        f"{r['data']} {r['difference']:+.2f} ({MEASURES[r['metric']]}, {r['word']})"
-        for r in sided.to_dict("records")
-    )
-    text = f"Of {len(primary)} comparisons: {counted}. {listed}."
+    beside = _listed(rows[(rows["role"] == "secondary") & _took_a_side(rows)])
+    text = f"Of {len(primary)} comparisons: {counted}. {_listed(primary)}."
     return text + (f" Beside them: {beside}." if beside else " Beside them nothing takes a side.")
+
+
+def _listed(rows: pd.DataFrame) -> str:
+    return "; ".join(
+        f"{r['data']} {r['difference']:+.2f} ({MEASURES[r['metric']]}, {r['word']})"
+        for r in rows.to_dict("records")
+    )
+
+
+def _took_a_side(rows: pd.DataFrame) -> pd.Series:
+    return rows["word"].str.contains("better|worse")
 
 
 def _floor_words(name: str) -> str:

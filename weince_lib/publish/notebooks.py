@@ -14,12 +14,13 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jupytext
 import nbformat
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill import PapermillExecutionError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from .. import files, paths
 from ..errors import WeinceError
@@ -170,40 +171,24 @@ def check_parameters(name: str, given: Mapping[str, Any]) -> None:
                 f"{name} has no parameter {parameter!r}{hint}; known: {', '.join(known)}"
             )
         usual, value = known[parameter], given[parameter]
-        if not _of_kind(value, usual):
+        try:
+            listed = list(value) if isinstance(value, tuple) else value
+            TypeAdapter(_kind(usual)).validate_python(listed, strict=True)
+        except ValidationError as error:
+            why = error.errors()[0]["msg"]
             raise NotebookError(
-                f"{name}: parameter {parameter!r} must be {_kind(usual)}, such as {usual!r}; got "
-                f"{value!r}"
-            )
+                f"{name}: parameter {parameter!r}, such as {usual!r}, got {value!r}: {why}"
+            ) from error
 
 
-def _of_kind(value: Any, usual: Any) -> bool:
-    """Whether a value can stand for the one in the parameters cell."""
+def _kind(usual: Any) -> Any:
+    """The type that a value must have to stand for the one in the parameters cell."""
     if usual == AUTO:
-        return True
-    if isinstance(usual, list):
-        return (
-            isinstance(value, list | tuple)
-            and bool(value)
-            and all(_of_kind(part, usual[0]) for part in value if usual)
-        )
-    if isinstance(usual, float):
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return type(value) is type(usual)
-
-
-def _kind(usual: Any) -> str:
-    if isinstance(usual, list):
-        return f"a list of {_KINDS.get(type(usual[0]), 'values')}s" if usual else "a list"
-    return "text" if isinstance(usual, str) else f"a {_KINDS.get(type(usual), 'value')}"
-
-
-_KINDS: dict[type, str] = {
-    bool: "flag (true or false)",
-    int: "whole number",
-    float: "number",
-    str: "name",
-}
+        return Any
+    if not isinstance(usual, list):
+        return type(usual)
+    part = type(usual[0]) if usual else Any
+    return Annotated[list[part], Field(min_length=1)]  # type: ignore[valid-type]
 
 
 def output_path(name: str, given: Mapping[str, Any]) -> Path:
@@ -340,7 +325,7 @@ def refresh(name: str) -> Path:
     text = target.read_text(encoding="utf-8")
     old, new = nbformat.reads(text, as_version=4), build(name)
     executed, code = ([c for c in nb.cells if c.cell_type == "code"] for nb in (old, new))
-    if [c.source for c in executed] != [c.source for c in code]:
+    if [_compared(cell) for cell in executed] != [_compared(cell) for cell in code]:
         raise NotebookError(f"notebooks/{name}.ipynb has other code than its source; {advice}")
     for cell, done in zip(code, executed, strict=True):
         cell.outputs, cell.execution_count = done.outputs, done.execution_count
@@ -349,6 +334,11 @@ def refresh(name: str) -> Path:
     if fresh != text:
         files.write_text(target, fresh)
     return target
+
+
+def _compared(cell: nbformat.NotebookNode) -> str:
+    """The code that outputs depend on: the setup cell has none, whatever its address."""
+    return "" if "setup" in cell.metadata.get("tags", []) else str(cell.source)
 
 
 def parse_value(text: str) -> Any:

@@ -1,4 +1,4 @@
-"""Build the site: pages are staged as text, Sphinx renders them, the result is checked."""
+"""Build the site: pages are staged as text, and Sphinx renders and checks them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ import io
 import re
 import shutil
 import tempfile
-import tomllib
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ... import paths, plots
+from ... import __version__, paths, plots
 from ...errors import MissingPackageError
 from .. import notebooks
 from ..claims import Decision, decide_all
 from ..notebooks import OVERVIEW, NotebookError
-from . import check, claims_page, library_pages, notebook_pages
+from . import claims_page, notebook_pages
 
 #: What the extra ``site`` brings, by the name it is imported under.
 NEEDED = ("sphinx", "myst_nb", "furo", "sphinx_copybutton", "mathjax")
@@ -26,17 +24,61 @@ NEEDED = ("sphinx", "myst_nb", "furo", "sphinx_copybutton", "mathjax")
 MATHJAX = ("tex-chtml.js", "input/tex/extensions", "output/chtml/fonts/woff-v2")
 STATIC = Path(__file__).with_name("static")
 FRONT_PAGE = Path(__file__).with_name("front_page.md")
-TITLE = "WEINCE companion"
-#: Of the integrations' libraries only names are needed.
-MOCKED = [
-    "accelerate",
-    "datasets",
-    "lightly",
-    "open_clip",
-    "pytorch_metric_learning",
-    "sentence_transformers",
-    "transformers",
-]
+LIBRARY = Path(__file__).parents[2]
+#: Rooms that a reader does not import: the command line, and a helper for whole files.
+NO_ROOMS = {"cli", "files", "hosted"}
+#: What only passes on names of other rooms, to which the index leads.
+DOORS = ("weince_lib", "weince_lib.experiments")
+#: Sphinx's configuration.
+SETTINGS: dict[str, Any] = {
+    "project": "WEINCE companion",
+    "version": __version__,
+    "copyright": "the companion's authors; the paper is by its authors",
+    "extensions": [
+        "myst_nb",
+        "sphinx.ext.autodoc",
+        "sphinx.ext.mathjax",
+        "sphinx.ext.napoleon",
+        "sphinx_copybutton",
+    ],
+    "nb_execution_mode": "off",
+    "nb_code_prompt_show": "Show code",
+    "nb_code_prompt_hide": "Hide code",
+    "myst_enable_extensions": ["colon_fence", "deflist", "dollarmath", "attrs_inline"],
+    "myst_heading_anchors": 4,
+    # Of the integrations' libraries only names are needed.
+    "autodoc_mock_imports": [
+        "accelerate",
+        "datasets",
+        "lightly",
+        "open_clip",
+        "pytorch_metric_learning",
+        "sentence_transformers",
+        "transformers",
+    ],
+    "autodoc_typehints_format": "short",
+    "autodoc_member_order": "bysource",
+    "autodoc_class_signature": "mixed",
+    "python_maximum_signature_line_length": 88,
+    "python_display_short_literal_types": True,
+    "napoleon_use_rtype": False,
+    # A name that two rooms have, as ConfigError of runs and experiments, leads to one of them.
+    "suppress_warnings": ["ref.python"],
+    "toc_object_entries_show_parents": "hide",
+    "mathjax_path": "mathjax/tex-chtml.js",
+    # The menu would load speech rules; assistive MathML is there without it.
+    "mathjax3_config": {"options": {"enableMenu": False}},
+    "html_theme": "furo",
+    "html_title": "WEINCE companion",
+    "html_static_path": ["_static"],
+    "html_favicon": "_static/icon.svg",
+    "html_css_files": ["companion.css"],
+    "html_js_files": [("companion.js", {"defer": "defer"})],
+    "html_copy_source": False,
+    "html_show_sourcelink": False,
+    "pygments_style": "a11y-high-contrast-light",
+    "copybutton_selector": "div.cell_input pre, div.highlight-python pre",
+}
 
 
 def build(output: Path | None = None) -> Path:
@@ -52,7 +94,7 @@ def build(output: Path | None = None) -> Path:
     Raises:
         MissingPackageError: if the extra ``site`` is not installed.
         NotebookError: naming a notebook that is not executed or a figure without a caption; or
-            listing links that lead nowhere and pages that load from outside.
+            with Sphinx's warnings, among them links that lead nowhere.
     """
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
@@ -65,12 +107,9 @@ def build(output: Path | None = None) -> Path:
     with tempfile.TemporaryDirectory(prefix=".site-", dir=target.parent) as work:
         source, pages = Path(work, "source"), Path(work, "pages")
         stage(source)
-        heard = _render(source, pages, Path(work, "doctrees"))
-        if heard:
-            warnings.warn("Sphinx says:\n" + "\n".join(heard), stacklevel=2)
-        faults = [*check.broken_links(pages), *check.loads_from_outside(pages)]
-        if faults:
-            raise NotebookError("the site was not built:\n" + "\n".join(faults))
+        warnings = _render(source, pages, Path(work, "doctrees"))
+        if warnings:
+            raise NotebookError(f"the site was not built; Sphinx says:\n{warnings}")
         if target.exists():
             shutil.rmtree(target)
         pages.rename(target)
@@ -80,73 +119,58 @@ def build(output: Path | None = None) -> Path:
 def stage(folder: Path) -> None:
     """Write the sources of all pages, without rendering them."""
     decisions = decide_all()
-    for room in ("notebooks", "library", "_static"):
+    for room in ("notebooks", "library"):
         (folder / room).mkdir(parents=True)
     for name in notebooks.names():
         notebook_pages.write(name, decisions, folder / "notebooks")
     (folder / "claims.md").write_text(claims_page.claims_page(decisions), encoding="utf-8")
-    rooms = library_pages.rooms()
-    for room in ["", *rooms]:
-        page = folder / "library" / f"{room or 'weince_lib'}.rst"
-        page.write_text(library_pages.library_page(room), encoding="utf-8")
+    modules = ["weince_lib", *(f"weince_lib.{room}" for room in rooms())]
+    for module in modules:
+        page = folder / "library" / f"{module}.rst"
+        page.write_text(library_page(module), encoding="utf-8")
     shutil.copy(paths.figures() / "coordinates.png", folder)
     pdf = paths.root() / "paper" / "companion.pdf"
     if pdf.exists():
         shutil.copy(pdf, folder)
-    (folder / "index.md").write_text(_front_page(decisions, rooms, pdf.exists()), encoding="utf-8")
-    for file in STATIC.iterdir():
-        shutil.copy(file, folder / "_static")
+    front = _front_page(decisions, modules, pdf=pdf.exists())
+    (folder / "index.md").write_text(front, encoding="utf-8")
+    shutil.copytree(STATIC, folder / "_static")
     _copy_mathjax(folder / "_static" / "mathjax")
 
 
-def settings() -> dict[str, Any]:
-    """Sphinx's configuration."""
-    project = tomllib.loads((paths.root() / "pyproject.toml").read_text(encoding="utf-8"))
-    return {
-        "project": TITLE,
-        "version": project["project"]["version"],
-        "copyright": "the companion's authors; the paper is by its authors",
-        "extensions": [
-            "myst_nb",
-            "sphinx.ext.autodoc",
-            "sphinx.ext.mathjax",
-            "sphinx.ext.napoleon",
-            "sphinx_copybutton",
-        ],
-        "exclude_patterns": [],
-        "nb_execution_mode": "off",
-        "nb_remove_code_outputs": False,
-        "nb_code_prompt_show": "Show code",
-        "nb_code_prompt_hide": "Hide code",
-        "myst_enable_extensions": ["colon_fence", "deflist", "dollarmath", "attrs_inline"],
-        "myst_heading_anchors": 4,
-        "autodoc_mock_imports": MOCKED,
-        "autodoc_typehints": "signature",
-        "autodoc_typehints_format": "short",
-        "autodoc_member_order": "bysource",
-        "autodoc_class_signature": "mixed",
-        "python_maximum_signature_line_length": 88,
-        "python_display_short_literal_types": True,
-        "napoleon_numpy_docstring": False,
-        "napoleon_use_rtype": False,
-        "toc_object_entries_show_parents": "hide",
-        "mathjax_path": "mathjax/tex-chtml.js",
-        # The menu would load speech rules; assistive MathML is there without it.
-        "mathjax3_config": {"options": {"enableMenu": False}},
-        "html_theme": "furo",
-        "html_title": TITLE,
-        "html_static_path": ["_static"],
-        "html_favicon": "_static/icon.svg",
-        "html_css_files": ["companion.css"],
-        "html_js_files": [("companion.js", {"defer": "defer"})],
-        "html_copy_source": False,
-        "html_show_sourcelink": False,
-        "pygments_style": "a11y-high-contrast-light",
-        "copybutton_selector": "div.cell_input pre, div.highlight-python pre",
-    }
+def rooms() -> list[str]:
+    """The library's rooms, in alphabetical order."""
+    found = [path.parent.name for path in LIBRARY.glob("*/__init__.py")]
+    found += [path.stem for path in LIBRARY.glob("[a-z]*.py")]
+    return sorted(set(found) - NO_ROOMS)
 
 
-def _render(source: Path, pages: Path, doctrees: Path) -> list[str]:
+def library_page(module: str) -> str:
+    """The reference of one room in reStructuredText: the room itself, then each file in it.
+
+    What a room offers in its ``__all__`` is documented there, and not again at its file.
+    """
+    parts = [f"{module}\n{'=' * len(module)}", f".. automodule:: {module}\n   :members:"]
+    if module in DOORS:
+        return "\n\n".join(parts) + "\n   :no-index:\n"
+    folder = LIBRARY / module.partition(".")[2]
+    offered = re.findall(r'^    "(\w+)",$', _text(folder / "__init__.py"), re.MULTILINE)
+    for file in sorted(folder.rglob("[a-z]*.py")):
+        inner = ".".join((module, *file.relative_to(folder).with_suffix("").parts))
+        name = inner.removeprefix(f"{module}.")
+        parts.append(f"{name}\n{'-' * len(name)}")
+        options = f"\n   :exclude-members: {', '.join(offered)}" if offered else ""
+        if name in offered:  # a file named like the function in it: the index has the function
+            options += "\n   :no-index:"
+        parts.append(f".. automodule:: {inner}\n   :members:{options}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def _render(source: Path, pages: Path, doctrees: Path) -> str:
     """Run Sphinx; returns its warnings, each with the page it is about."""
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils
@@ -159,17 +183,14 @@ def _render(source: Path, pages: Path, doctrees: Path) -> list[str]:
             outdir=pages,
             doctreedir=doctrees,
             buildername="html",
-            confoverrides=settings(),
+            confoverrides=SETTINGS,
             status=None,
             warning=heard,
             freshenv=True,
         )
         app.connect("autodoc-process-docstring", _keep_bars, priority=400)
         app.build()
-    for rest in (".buildinfo", "objects.inv"):
-        (pages / rest).unlink(missing_ok=True)
-    lines = [line.strip() for line in heard.getvalue().splitlines() if line.strip()]
-    return [line.replace(f"{source}/", "") for line in lines]
+    return heard.getvalue().replace(f"{source}/", "").strip()
 
 
 def _keep_bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
@@ -189,16 +210,14 @@ def _copy_mathjax(target: Path) -> None:
         (shutil.copytree if found.is_dir() else shutil.copy)(found, place)
 
 
-def _front_page(decisions: Sequence[Decision], rooms: Sequence[str], pdf: bool) -> str:
+def _front_page(decisions: Sequence[Decision], modules: Sequence[str], *, pdf: bool) -> str:
     pages = {name: f"notebooks/{name}" for name in notebooks.names()}
     pages[OVERVIEW] = f"00 · Overview <{pages[OVERVIEW]}>"
-    numbered = "\n".join(pages.values())
-    library = "\n".join(f"library/{room}" for room in ["weince_lib", *rooms])
     document = "\n- {download}`companion.pdf`: the companion as one document." if pdf else ""
     return FRONT_PAGE.read_text(encoding="utf-8").format(
         tally=claims_page.tally(decisions),
-        notebooks=numbered,
-        library=library,
+        notebooks="\n".join(pages.values()),
+        library="\n".join(f"library/{module}" for module in modules),
         pdf=document,
         explorer=plots.explorer()._repr_html_(),
     )

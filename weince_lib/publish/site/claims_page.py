@@ -1,14 +1,15 @@
-"""The page of claims: what the paper says, what we measured, the verdict."""
+"""The page of claims: what was found, then the paper's claims by question."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-from .. import notebooks
+from ...studies.decide import FURTHER_CONTRASTS
+from .. import findings, notebooks
 from ..claims import Decision, Verdict
 
-#: Each verdict with a sign of its own, so that it does not hang on colour.
+#: Each verdict with a sign of its own, so that it does not hang on colour, and what it means.
 VERDICT_MARKS: dict[Verdict, str] = {
     "theorem, checked on examples": "✓ theorem, checked on examples",
     "measured here": "● measured here",
@@ -29,10 +30,37 @@ MEANING: dict[Verdict, str] = {
     "description": "a definition or procedure of the paper; we check our own code",
     "open": "no record yet",
 }
+#: Verdicts that the page folds away: nothing was measured, or mathematics or our own code checked.
+FOLDED: dict[Verdict, tuple[str, str]] = {
+    "needs a GPU": ("claim that needs a GPU", "claims that need a GPU"),
+    "theorem, checked on examples": ("theorem check", "theorem checks"),
+    "description": ("description", "descriptions"),
+}
+THEORY = "Does the theory hold?"
+#: The questions in the order of the page, each with the notebooks that answer it. A notebook that
+#: stands nowhere belongs to the theory.
+QUESTIONS: dict[str, tuple[str, ...]] = {
+    "Does training with WEINCE help?": (
+        "06_train_vision",
+        "07_train_text",
+        "11_tables",
+        "12_what_drives_the_gain",
+    ),
+    "Do the similarities of trained encoders end at 1?": ("08_tail_evidence",),
+    "Which link explains which candidate wins?": ("09_link_selection",),
+    "Where do the losses push?": ("10_gradient_allocation",),
+    THEORY: (),
+    "What does the loss do, and what does it cost?": ("05_weince_loss",),
+}
+
+
+def question_of(notebook: str) -> str:
+    """The question that a notebook answers."""
+    return next((q for q, own in QUESTIONS.items() if notebook in own), THEORY)
 
 
 def anchor(name: str) -> str:
-    """Where on the page a notebook's claims are listed."""
+    """Where on the page the claims of a notebook's question are."""
     return f"claims-of-{name.replace('_', '-')}"
 
 
@@ -51,33 +79,47 @@ def tally(decisions: Sequence[Decision]) -> str:
 def claims_page(decisions: Sequence[Decision]) -> str:
     """The claims page in MyST markdown.
 
-    Each claim has its id as an anchor, and each notebook the list of its claims.
+    Each claim has its id as an anchor, and each notebook that of its question.
     """
-    parts = [
-        "# The paper's claims",
+    parts = ["# The paper's claims", *_found(), "## The claims by question"]
+    parts.append(
         "Each claim is told in our own words, with the paper's number, ours with its 95 % "
         "interval, and a verdict by a stated rule. A verdict is about the data "
-        "set, encoder and seeds named beside it, never about more.",
-        tally(decisions),
-        "## By notebook",
-    ]
-    for name in notebooks.names():
-        own = [d for d in decisions if d.claim.notebook == name]
-        if own:
-            parts.append(
-                f"({anchor(name)})=\n### [{notebooks.title(name)}](notebooks/{name}.ipynb)"
-            )
-            parts.append("\n".join(
-                f"- {VERDICT_MARKS[d.verdict]}: [{d.claim.label}](#{d.claim.id}), "
-                f"{_brief(d.claim.statement)}" for d in own))  # fmt: skip
-    parts.append("## In the paper's order")
-    section = None
-    for decision in decisions:
-        if decision.claim.section != section:
-            section = decision.claim.section
-            parts.append(f"### {_section(section)}")
-        parts.append(_entry(decision))
+        "set, encoder and seeds named beside it, never about more."
+    )
+    parts.append(tally(decisions))
+    for question in QUESTIONS:
+        parts += [f"({anchor(n)})=" for n in notebooks.names() if question_of(n) == question]
+        parts.append(f"### {question}")
+        asked = [d for d in decisions if question_of(d.claim.notebook) == question]
+        parts += [_entry(d) for d in asked if d.verdict not in FOLDED]
+        for verdict, (one, more) in FOLDED.items():
+            folded = [_entry(d) for d in asked if d.verdict == verdict]
+            if folded:
+                count = f"{len(folded)} {more if len(folded) > 1 else one}"
+                parts.append(_html(f"<details><summary>{count}</summary>"))
+                parts += [*folded, _html("</details>")]
     return "\n\n".join(parts) + "\n"
+
+
+def _found() -> list[str]:
+    """What the studies found: the answer in words, then the decisive table."""
+    found = findings.decisions()
+    if found.empty:
+        return []
+    said = dict(findings.answer(found, findings.decisions(contrasts=FURTHER_CONTRASTS)))
+    return [
+        "## What was found",
+        said["Answer"],
+        "Differences of test scores in points, each with its simultaneous 95 % interval and the "
+        "word that one rule gives it:",
+        findings.markdown(found),
+        f"{said['What it rests on']} {said['What it does not show']}",
+    ]
+
+
+def _html(text: str) -> str:
+    return f"```{{raw}} html\n{text}\n```"
 
 
 def _entry(decision: Decision) -> str:
@@ -88,14 +130,14 @@ def _entry(decision: Decision) -> str:
         ("Limits", decision.limits),
         ("Needs", decision.needs),
         ("Doubt", claim.doubt),
-        ("Records", ", ".join(f"`{key}`" for key in decision.records)),
+        ("Records", _records(decision.records)),
     ]
-    known = notebooks.names()
-    if claim.notebook in known:
+    if claim.notebook in notebooks.names():
         link = f"[{notebooks.title(claim.notebook)}](notebooks/{claim.notebook}.ipynb)"
         facts.append(("Notebook", link))
     # A definition list of the facts, in a box whose edge shows the verdict.
-    lines = [f"({claim.id})=", f"::::{{container}} claim {_slug(decision.verdict)}"]
+    style = decision.verdict.replace(",", "").replace(" ", "-")
+    lines = [f"({claim.id})=", f"::::{{container}} claim {style}"]
     lines += [f"**{claim.label}** · {VERDICT_MARKS[decision.verdict]}", "", claim.statement, ""]
     for label, text in facts:
         if text:
@@ -103,16 +145,7 @@ def _entry(decision: Decision) -> str:
     return "\n".join([*lines, "::::"])
 
 
-def _slug(verdict: Verdict) -> str:
-    """The verdict as the name of a style."""
-    return verdict.replace(",", "").replace(" ", "-")
-
-
-def _section(section: str) -> str:
-    return f"Appendix {section}" if section[:1].isalpha() else f"Section {section}"
-
-
-def _brief(statement: str) -> str:
-    """The beginning of a statement, cut at a word."""
-    text = " ".join(statement.split())
-    return text if len(text) <= 110 else text[:110].rsplit(" ", 1)[0] + " …"
+def _records(keys: Sequence[str]) -> str:
+    """The first four keys; `weince claims` prints them all."""
+    shown = ", ".join(f"`{key}`" for key in keys[:4])
+    return f"{shown} and {len(keys) - 4} more" if len(keys) > 4 else shown

@@ -5,11 +5,8 @@ Nothing is executed and no committed notebook is changed: each is copied.
 
 from __future__ import annotations
 
-import base64
 import re
-import struct
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
@@ -73,10 +70,12 @@ def page(name: str, decisions: Sequence[Decision]) -> nbformat.NotebookNode:
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = turn_links(BADGES.sub("", cell.source), name)
-        elif "setup" in cell.metadata.get("tags", []) or folds(cell.source):
-            cell.metadata["tags"] = list(
-                dict.fromkeys([*cell.metadata.get("tags", []), "hide-input"])
-            )
+        elif (
+            "setup" in cell.metadata.get("tags", [])
+            or len(cell.source.splitlines()) > LONGEST_OPEN_CELL
+            or CHORES.search(cell.source)
+        ):
+            cell.metadata["tags"] = sorted({*cell.metadata.get("tags", []), "hide-input"})
     own = [decision for decision in decisions if decision.claim.notebook == name]
     if own:
         notebook.cells.append(nbformat.v4.new_markdown_cell(_verdicts(own)))
@@ -86,32 +85,21 @@ def page(name: str, decisions: Sequence[Decision]) -> nbformat.NotebookNode:
 def captions(notebook: nbformat.NotebookNode) -> list[tuple[nbformat.NotebookNode, str]]:
     """Every code cell that shows a figure, with its caption; empty where it has none."""
     found = []
-    for i, cell in enumerate(notebook.cells):
+    for cell, below in zip(notebook.cells, [*notebook.cells[1:], None], strict=True):
         if cell.cell_type == "code" and _images(cell):
-            below = notebook.cells[i + 1] if i + 1 < len(notebook.cells) else None
-            text = below.source if below is not None and below.cell_type == "markdown" else ""
-            match = CAPTION.match(text)
+            match = CAPTION.match(below.source) if below and below.cell_type == "markdown" else None
             found.append((cell, match[1] if match else ""))
     return found
 
 
-def folds(code: str) -> bool:
-    """Whether a code cell is shown folded."""
-    return len(code.splitlines()) > LONGEST_OPEN_CELL or CHORES.search(code) is not None
-
-
 def spoken(caption: str) -> str:
-    r"""A caption as plain text for a screen reader: no marks, formulas as one would type them.
+    r"""A caption as plain text for a screen reader: no marks, and TeX commands by their names.
 
-    >>> spoken(r"The slope is $\\hat\\beta_i$, at $\\lambda = 0.5$.")
-    'The slope is β_i, at λ = 0.5.'
+    >>> spoken(r"The slope is $\hat\beta_i$, at $\lambda = 0.5$.")
+    'The slope is hat beta_i, at lambda = 0.5.'
     """
-    text = re.sub(r"\\(?:hat|bar|tilde|mathrm|mathbb|mathcal|text|operatorname|big|left|right|!)\b"
-                  r"|\\[!,;]", "", caption)  # fmt: skip
-    text = re.sub(r"\\(?:t?frac)(\{[^{}]*\}|\w)(\{[^{}]*\}|\w)", r"\1/\2", text)
-    text = re.sub(r"\\([A-Za-z]+)(?=(\w?))", _symbol, text)
-    text = re.sub(r"\]\([^)]*\)|[$*`{}\[\]\\]", "", text)
-    return " ".join(text.split())
+    text = re.sub(r"\]\([^)]*\)|[$*`\[]|\\[!,;]", "", caption)
+    return " ".join(re.sub(r"[\\{}]", " ", text).split())
 
 
 def turn_links(markdown: str, name: str) -> str:
@@ -123,26 +111,11 @@ def turn_links(markdown: str, name: str) -> str:
         if target == "../paper/claims.toml":
             return f"[{text}](../claims.md#{anchor(name)})"
         if room:
-            return f"[{text}](../library/{room[1]}.rst)"
+            return f"[{text}](../library/weince_lib.{room[1]}.rst)"
         # Other files are in the checkout and not on the site.
         return text if target.startswith("../") else match[0]
 
     return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", turn, markdown)
-
-
-def _symbol(match: re.Match[str]) -> str:
-    """A TeX command as text: Greek letters and a few signs; others by their name."""
-    name = match[1]
-    signs = {"to": "→", "infty": "∞", "le": "≤", "ge": "≥", "cdot": "·", "pm": "±", "approx": "≈",
-             "mid": "|", "circ": "°", "in": "∈", "sqrt": "√", "quad": " "}  # fmt: skip
-    if name in signs:
-        return signs[name]
-    size = "CAPITAL" if name[0].isupper() else "SMALL"
-    letter = {"varepsilon": "epsilon", "lambda": "lamda", "Lambda": "Lamda"}.get(name, name)
-    try:
-        return unicodedata.lookup(f"GREEK {size} LETTER {letter.upper()}")
-    except KeyError:
-        return f"{name} " if match[2] else name
 
 
 def _images(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
@@ -150,11 +123,8 @@ def _images(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
 
 
 def _width(cell: nbformat.NotebookNode) -> str:
-    """The width a figure is shown at, which is half its pixels where it is embedded sharply."""
-    (out, *_) = _images(cell)
-    known: Mapping[str, int] = out.get("metadata", {}).get("image/png", {})
-    pixels = struct.unpack(">I", base64.b64decode(out.data["image/png"])[16:20])[0]
-    return f"{known.get('width', pixels)}px"
+    """The width a figure is shown at, which is half its pixels as notebooks embed it."""
+    return f"{_images(cell)[0].metadata['image/png']['width']}px"
 
 
 def _verdicts(own: Sequence[Decision]) -> str:
