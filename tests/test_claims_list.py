@@ -163,7 +163,7 @@ def compared(claim):
     """The studies a claim names with the methods it takes from each."""
     found = [(c.study, {c.method, c.against}) for c in claim.ours.studies]
     where = claim.ours.where
-    if "study" in where:
+    if "method" in where:
         found.append((where["study"], {where["method"], where.get("against", where["method"])}))
     return found
 

@@ -98,8 +98,13 @@ def found_in(delta, share=0.05):
     return verdict([at])[0]
 
 
+def law_id(law):
+    """A name that every process gives a law; ``str`` would show where its function lies."""
+    return getattr(law, "name", str(law))
+
+
 @pytest.mark.parametrize(
-    "law", [normal_law(0, 0.1), exponential_law(0.05), gumbel_law(0.05), "levels", 200], ids=str
+    "law", [normal_law(0, 0.1), exponential_law(0.05), gumbel_law(0.05), "levels", 200], ids=law_id
 )
 def test_tails_without_a_visible_end_are_seldom_called_endpoint_like(law):
     found = [with_effects(s) if law == "levels" else draw(law, s) for s in range(REPETITIONS)]
@@ -109,7 +114,7 @@ def test_tails_without_a_visible_end_are_seldom_called_endpoint_like(law):
 @pytest.mark.parametrize(
     ("law", "seen"),
     [(weibull_law(0.5), 1), (weibull_law(2), 1), (weibull_law(4), 0), (4, 1), (8, 0), (16, 0)],
-    ids=str,
+    ids=law_id,
 )
 def test_tails_with_an_end_are_seldom_called_gumbel_like(law, seen):
     found = [draw(law, seed) for seed in range(REPETITIONS)]

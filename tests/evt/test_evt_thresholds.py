@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from weince_lib.evt import fit_gpd, fit_known_endpoint, mean_residual_life, parameter_stability
+from weince_lib.evt import (
+    fit_gpd,
+    fit_known_endpoint,
+    held_out_misses,
+    mean_residual_life,
+    parameter_stability,
+)
 
 
 def excesses(shape, size, seed):
@@ -92,6 +98,30 @@ def test_mean_residual_life_is_a_line_on_a_pareto_tail():
         values = excesses(shape, 50_000, seed=8)
         for point in mean_residual_life(values, quantiles=[0.5, 0.9, 0.98], confidence=0.9999):
             assert point.low < (1 + shape * point.threshold) / (1 - shape) < point.high
+
+
+def test_held_out_misses_against_a_loop():
+    fitted_to, held_out = (1 - excesses(0.4, 3_000, seed=s) for s in (9, 10))
+    fit = fit_gpd(fitted_to, quantile=0.9)
+    over = [x - fit.threshold for x in fitted_to if x > fit.threshold]
+    new = sorted(x - fit.threshold for x in held_out if x > fit.threshold)
+    mean, pareto, exponential = sum(over) / len(over), [], []
+    for i in range(199):
+        p = 0.005 + 0.99 * i / 198
+        place = p * (len(new) - 1)
+        low = int(place)
+        seen = new[low] + (place - low) * (new[min(low + 1, len(new) - 1)] - new[low])
+        pareto.append(abs(fit.scale / fit.shape * ((1 - p) ** -fit.shape - 1) - seen))
+        exponential.append(abs(-mean * math.log(1 - p) - seen))
+    found = held_out_misses(fitted_to, held_out, quantile=0.9)
+    assert found == pytest.approx((max(pareto), max(exponential)), rel=1e-9)
+
+
+def test_held_out_misses_tell_an_endpoint_from_an_exponential_tail():
+    for shape, least, most in ((-0.5, 3.0, math.inf), (0.0, 0.5, 2.0)):
+        halves = [excesses(shape, 100_000, seed=s) for s in (11, 12)]
+        pareto, exponential = held_out_misses(*halves, quantile=0.9)
+        assert least < exponential / pareto < most
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,12 @@ import pytest
 from weince_lib.experiments import PROFILES, load_claims, load_results
 from weince_lib.publish import claim_rules
 from weince_lib.publish.claim_rules import measure, measure_study, outcome, over_studies
-from weince_lib.studies.grid import STUDIES
+from weince_lib.studies.grid import STUDIES, study
+from weince_lib.studies.selection import study_frame
 
 CLAIMS = [c for c in load_claims() if c.ours is not None]
-FROM_TABLES = [c for c in CLAIMS if not c.ours.studies and "study" not in c.ours.where]
-FROM_STUDIES = [c for c in CLAIMS if c not in FROM_TABLES]
+FROM_STUDIES = [c for c in CLAIMS if c.ours.studies or "method" in c.ours.where]
+FROM_TABLES = [c for c in CLAIMS if c not in FROM_STUDIES]
 #: Farther than any of our numbers lies from what its rule compares with.
 FAR = 1000.0
 
@@ -30,6 +31,10 @@ def support(rule):
 def test_a_rule_over_a_table(claim):
     rule = claim.ours
     tables = (load_results(name) for name in PROFILES)
+    if "study" in rule.where:  # what was measured on that study's encoders
+        tables = (study_frame(study(rule.where["study"])),)
+        columns = {k: v for k, v in rule.where.items() if k != "study"}
+        rule = rule.model_copy(update={"where": columns})
     table = next((t for t in tables if measure(rule, t) is not None), None)
     if table is None:
         pytest.skip("no record yet")

@@ -89,6 +89,11 @@ def test_tail_is_recorded_once(tiny, small_tail, made, monkeypatch):
         assert 0 <= record.metric(f"mean_lambda_{name}") <= 1
     has_shape = any(m.name == "gpd_shape" for m in record.metrics)
     assert has_shape == (record.details["regime"] != "unbounded")
+    over = negatives[negatives > record.metric("threshold")] - record.metric("threshold")
+    above = math.exp(-(1 - record.metric("threshold")) / over.mean())
+    assert record.metric("exponential_share_above_cap") == pytest.approx(above)
+    names = {m.name for m in record.metrics}
+    assert has_shape == ("endpoint_minus_cap" in names) == ("quantile_miss_ratio" in names)
     monkeypatch.setattr("weince_lib.runs.tail.fit_known_endpoint", None)
     assert run_tail(small_tail, bank, profile="quick") == record
 

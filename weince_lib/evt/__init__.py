@@ -29,7 +29,13 @@ from .gev import (
 )
 from .gpd import GPDFit, GPDProfile, ProfilePoint, fit_gpd, moment_fit
 from .non_identical import RankedCandidates, ScoredUtilities
-from .thresholds import MeanExcess, StabilityPoint, mean_residual_life, parameter_stability
+from .thresholds import (
+    MeanExcess,
+    StabilityPoint,
+    held_out_misses,
+    mean_residual_life,
+    parameter_stability,
+)
 
 __all__ = [
     "ClusterInterval",
@@ -55,6 +61,7 @@ __all__ = [
     "gev_cdf",
     "gev_density",
     "gev_quantile",
+    "held_out_misses",
     "match_types",
     "max_stability_gap",
     "max_stable_constants",

@@ -1,4 +1,4 @@
-"""What a threshold should be: parameter stability and mean residual life.
+"""What a threshold should be, and how well the tail above it fits values that are new to it.
 
 If excesses over u_0 are generalised Pareto with (sigma, xi), then so are those over every u > u_0,
 with the same xi and sigma_u = sigma + xi (u - u_0). So above a good threshold the shape and the
@@ -18,11 +18,19 @@ import numpy as np
 import numpy.typing as npt
 from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq, minimize_scalar
+from scipy.stats import expon, genpareto
 from scipy.stats import t as student
 
 from ..checks import FloatArray, check_fraction, check_values
 from .endpoint import FLOOR, KnownEndpointFit, fit_known_endpoint
-from .gpd import GPDFit, GPDProfile, fit_gpd, likelihood_drop, select_threshold
+from .gpd import (
+    GPDFit,
+    GPDProfile,
+    fit_gpd,
+    likelihood_drop,
+    select_exceedances,
+    select_threshold,
+)
 
 #: Levels of the threshold that are looked at by default.
 QUANTILES = (0.9, 0.95, 0.975, 0.99, 0.995)
@@ -142,6 +150,40 @@ def mean_residual_life(
         half = float(student.ppf(0.5 + confidence / 2, count - 1)) * error
         points.append(MeanExcess(u, count, mean, mean - half, mean + half, confidence))
     return points
+
+
+def held_out_misses(
+    fitted_to: npt.ArrayLike, held_out: npt.ArrayLike, *, quantile: float = 0.99
+) -> tuple[float, float]:
+    """How far two fitted tails are from values they were not fitted to.
+
+    Both tails are fitted above a threshold: the generalised Pareto law by maximum likelihood, and
+    the exponential law by its mean. Their quantiles at 199 levels from 0.005 to 0.995 are compared
+    with those of the held-out values above the same threshold, as in a quantile plot.
+
+    Args:
+        fitted_to: shape ``(n,)``.
+        held_out: shape ``(m,)``.
+        quantile: of ``fitted_to``, the threshold; 0.99 as in the paper's Figure 3.
+
+    Returns:
+        The largest distance from the diagonal of the generalised Pareto law and of the exponential
+        law, in the units of the values. The first is nan where there is no estimate.
+
+    Raises:
+        ValueError: see :func:`weince_lib.evt.fit_gpd`; also if too few held-out values exceed the
+            threshold.
+    """
+    fit = fit_gpd(fitted_to, quantile=quantile)
+    inside, outside = (
+        select_exceedances(check_values(x), fit.threshold) - fit.threshold
+        for x in (fitted_to, held_out)
+    )
+    levels = np.linspace(0.005, 0.995, 199)
+    observed = np.quantile(outside, levels)
+    laws = (genpareto(fit.shape, scale=fit.scale), expon(scale=inside.mean()))
+    pareto, exponential = (float(np.abs(law.ppf(levels) - observed).max()) for law in laws)
+    return pareto, exponential
 
 
 def _ascending(quantiles: Sequence[float]) -> list[float]:

@@ -79,10 +79,12 @@ class Ours(BaseModel):
             of ``studies``, see :func:`over_studies`.
         value: what the rule compares with.
         quantity: what the number is, in words, with its unit.
-        where: columns of the results table and the value each must have; or a study:
-            ``study, method, metric`` and perhaps ``against``. Validation chooses each method's
-            setting for the metric, the number is the test result, or with ``against`` the
-            difference paired by encoder seed, and its 95 % t-interval is over encoder seeds.
+        where: columns of the results table and the value each must have. With ``study`` beside
+            ``experiment`` the rows are those of the study's own table: what was measured on its
+            encoders. Or a comparison of a study: ``study, method, metric`` and perhaps
+            ``against``. Validation chooses each method's setting for the metric, the number is the
+            test result, or with ``against`` the difference paired by encoder seed, and its 95 %
+            t-interval is over encoder seeds.
         against: the loss subtracted, for ``"difference-above"``.
         control: for the same rule, a metric of the same rows that is subtracted in its place.
         least: for ``"above"`` and ``"difference-above"``, the smallest effect that would be one: an
@@ -118,7 +120,7 @@ class Ours(BaseModel):
             raise ValueError("a rule over studies needs least, its margin, and where = {metric}")
         if self.control and self.rule != "difference-above":
             raise ValueError(f"control = {self.control!r} needs the rule 'difference-above'")
-        if "study" in self.where:
+        if "study" in self.where and "experiment" not in self.where:
             keys = self.where.keys()
             if self.rule == "difference-above":
                 raise ValueError("a study's difference is `where.against` with rule 'above'")
@@ -242,6 +244,10 @@ def measure_study(rule: Ours) -> Measured | None:
     """
     named, metric = study(rule.where["study"]), rule.where["metric"]
     frame = study_frame(named)
+    if "experiment" in rule.where:
+        columns = {column: value for column, value in rule.where.items() if column != "study"}
+        found_rows = measure(rule.model_copy(update={"where": columns}), frame)
+        return found_rows and replace(found_rows, how=f"study {named.name}")
     names = [rule.where[key] for key in ("method", "against") if key in rule.where]
     found = [choose(frame, _settings(named, name), metric) for name in names]
     chosen = [one for one in found if one is not None]

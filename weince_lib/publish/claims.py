@@ -21,6 +21,7 @@ from ..evaluation import Interval
 from ..runs.config import PROFILES, ConfigError, parse
 from ..studies.collect import load_reported, load_results
 from ..studies.grid import paper_cells, study
+from ..vision.datasets import title
 from .claim_rules import (
     Everywhere,
     Measured,
@@ -185,8 +186,7 @@ def decide(claim: Claim, tables: dict[str, pd.DataFrame], reported: pd.DataFrame
     numbers = [format_interval(measured.interval)]
     for part in rule.also:
         own = rule.part(part)
-        in_study = "study" in own.where
-        beside = measure_study(own) if in_study else measure(own, tables[profile])
+        beside = _beside(own, profile, tables)
         if beside is not None:
             numbers.append(f"{part.words} {format_interval(beside.interval)}")
         if part.rule is not None:
@@ -252,13 +252,22 @@ def _evidence(rule: Ours, tables: dict[str, pd.DataFrame]) -> tuple[str, Measure
     return None
 
 
+def _beside(rule: Ours, profile: str, tables: dict[str, pd.DataFrame]) -> Measured | None:
+    """A further number of a claim: its study's, or the profile's, or the strongest there is."""
+    if "study" in rule.where:
+        return measure_study(rule)
+    own = {name: table for name, table in tables.items() if name == profile}
+    found = (measure(rule, table) for table in (*own.values(), *tables.values()))
+    return next((one for one in found if one is not None), None)
+
+
 def _limits(profile: str, rows: pd.DataFrame) -> str:
     """Of rows from an encoder that is none of the paper's; empty for the paper's and for checks."""
     cells = {(str(d), str(e)) for d, e in zip(rows["dataset"], rows["encoder"], strict=True)}
     cells -= {("", ""), ("nan", "nan")}
     if not cells or (profile == "paper" and cells <= set(paper_cells())):
         return ""
-    seen = " and ".join(f"{d} with {e}" for d, e in sorted(cells))
+    seen = " and ".join(f"{_named(d)} with {e}" for d, e in sorted(cells))
     return f"{seen}, not the paper's data sets and encoders"
 
 
@@ -308,7 +317,7 @@ def describe(profile: str, rows: pd.DataFrame, counts: Sequence[int] = ()) -> st
     """
     words = [profile]
     for column in ("dataset", "encoder"):
-        words += [str(v) for v in dict.fromkeys(rows[column].dropna()) if v]
+        words += [_named(str(v)) for v in dict.fromkeys(rows[column].dropna()) if v]
     seeds = sorted({*counts} or {rows["seed"].dropna().nunique()})
     said = " or ".join(map(str, seeds))
     words.append(
@@ -317,10 +326,19 @@ def describe(profile: str, rows: pd.DataFrame, counts: Sequence[int] = ()) -> st
     return ", ".join(words)
 
 
+def _named(source: str) -> str:
+    """A data set or encoder as a reader knows it: an image folder by its title, not its path."""
+    return title(source) if source.startswith("imagefolder:") else source
+
+
 def format_interval(interval: Interval) -> str:
     """``mean [low, high]`` with as many digits as the interval supports."""
     if not interval.high > interval.low:
         return f"{interval.mean:.3g}"
-    # Two digits of the interval's width: 0.0021 [0.0012, 0.0030], 76.54 [76.22, 76.86].
-    digits = max(2, 1 - math.floor(math.log10(interval.high - interval.low)))
-    return f"{interval.mean:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+    # Two digits of the interval's width: 0.0021 [0.0012, 0.0030], 76.54 [76.22, 76.86]; at most six
+    # decimals, and no minus before zeros.
+    digits = min(6, max(2, 1 - math.floor(math.log10(interval.high - interval.low))))
+    mean, low, high = (
+        f"{round(x, digits) + 0.0:.{digits}f}" for x in (interval.mean, interval.low, interval.high)
+    )
+    return f"{mean} [{low}, {high}]"

@@ -8,7 +8,14 @@ import numpy as np
 from pydantic import Field
 
 from ..diagnostics import ScoreBank
-from ..evt import GPDFit, KnownEndpointFit, fit_gpd, fit_known_endpoint
+from ..evt import (
+    GPDFit,
+    KnownEndpointFit,
+    fit_endpoint,
+    fit_gpd,
+    fit_known_endpoint,
+    held_out_misses,
+)
 from ..losses import PRESETS, TailSettings, tail_evidence
 from ..records.store import Metric, Record
 from .config import Positive, VisionConfig
@@ -90,8 +97,32 @@ def _fitted(config: TailConfig, bank: ScoreBank) -> tuple[list[Metric], dict[str
     values = bank.negatives().numpy().astype(np.float64)
     shapes, known, fit = tail_shapes(values, config.quantile)
     metrics = [Metric("threshold", known.threshold), Metric("exceedances", known.exceedances)]
-    metrics += shapes
+    metrics += [*shapes, *_against_exponential(bank, values, config.quantile)]
     for name, preset in config.presets.items():
         lam = [tail_evidence(s, bank.positives, preset).lam.mean().item() for s in bank.scores]
         metrics.append(Metric(f"mean_lambda_{name}", float(np.mean(lam))))
     return metrics, {"regime": fit.regime, "note": fit.note, "pairs": int(values.size)}
+
+
+def _against_exponential(bank: ScoreBank, values: np.ndarray, quantile: float) -> list[Metric]:
+    """What sets a tail with an endpoint apart from an exponential one (paper, Figure 3).
+
+    The endpoint of the free fit minus the cap at cosine 1; the share of the exceedances that the
+    exponential fit puts above the cap; and how many times as far as the generalised Pareto law the
+    exponential law is from the quantiles of every second batch, fitted to the others. A fit without
+    maximum-likelihood estimate has neither endpoint nor distance.
+    """
+    free = fit_endpoint(values, quantile=quantile)
+    mean_excess = values[values > free.threshold].mean() - free.threshold
+    share = float(np.exp(-(1 - free.threshold) / mean_excess))
+    metrics = [Metric("exponential_share_above_cap", share)]
+    if free.regime == "unbounded":
+        return metrics
+    metrics.append(Metric("endpoint_minus_cap", free.endpoint - 1))
+    of_batch = values.reshape(len(bank.scores), -1)
+    pareto, exponential = held_out_misses(
+        of_batch[::2].ravel(), of_batch[1::2].ravel(), quantile=quantile
+    )
+    if pareto > 0:
+        metrics.append(Metric("quantile_miss_ratio", exponential / pareto))
+    return metrics
