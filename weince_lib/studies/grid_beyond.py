@@ -1,6 +1,6 @@
 """The studies of losses with nothing to tune, against tuned ones: a gate, then a decision.
 
-Fixed before the first run (``paper/registered.toml`` holds the gates' hashes):
+Fixed before the first run (``paper/registered.toml`` holds the hashes of gates and decisions):
 
 - *Question.* Does a loss that sets its own sharpness reach the best temperature, or pass it? There
   are three bets, see :mod:`weince_lib.losses.self_setting`. What would sink each of them stands in
