@@ -24,6 +24,7 @@ NOTEBOOKS = (
     "08_tail_evidence",
     "09_link_selection",
     "10_gradient_allocation",
+    "14_proof_checks",
 )
 # Committed tables that such notebooks read. The pipeline of a study makes its table anew; here the one
 # that is there counts, whatever its age.
@@ -34,7 +35,7 @@ TABLES = {
     ),
 }
 # Notebooks that read the table.
-READERS = ("00_overview", "11_tables", "12_what_drives_the_gain")
+READERS = ("00_overview", "11_tables", "12_what_drives_the_gain", "13_beyond_the_blend")
 
 TRAIN = str(EXECUTED / "06_train_vision--loss={loss},seed={seed}.ipynb")
 

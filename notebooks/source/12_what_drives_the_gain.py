@@ -3,7 +3,7 @@
 #
 # **Paper:** sections 4.1 and 4.2, Table 2. **Time:** `quick` seconds.
 #
-# [← 11](11_tables.ipynb) · [Contents](00_overview.ipynb) · [Claims](../paper/claims.toml) · [14 →](14_proof_checks.ipynb)
+# [← 11](11_tables.ipynb) · [Contents](00_overview.ipynb) · [Claims](../paper/claims.toml) · [13 →](13_beyond_the_blend.ipynb)
 
 # %% [markdown]
 # **Question.** WEINCE's encoders are reported to have better features than InfoNCE's. Which of the changes makes the
@@ -200,11 +200,11 @@ further = findings.decisions(studies, FURTHER_CONTRASTS)
 display(findings.cells(further))
 
 # %% [markdown]
-# ## The answer
+# ## Answer
 
 # %%
-for number, (lead, text) in enumerate(findings.answer(found, further), 1):
-    display(Markdown(f"{number}. **{lead}.** {text}"))
+for lead, text in findings.answer(found, further):
+    display(Markdown(f"**{lead}.** {text}"))
 
 # %% tags=["nbval-ignore-output"]
 provenance()

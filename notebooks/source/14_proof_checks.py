@@ -3,7 +3,7 @@
 #
 # **Paper:** Appendix A. **Time:** `cpu` minutes.
 #
-# [← 12](12_what_drives_the_gain.ipynb) · [Contents](00_overview.ipynb) · [Claims](../paper/claims.toml)
+# [← 13](13_beyond_the_blend.ipynb) · [Contents](00_overview.ipynb) · [Claims](../paper/claims.toml)
 
 # %% [markdown]
 # **Question.** [02](02_extreme_values.ipynb) shows three limits for maxima. Why are there no others, and does the paper's proof for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -150,6 +150,62 @@ def contrast_forest(
     ]
     band = Patch(color=REFERENCE_COLOUR, alpha=0.22, label=f"within ±{margin:g}")
     figure.legend(handles=[*handles, band], loc="outside lower center", ncols=len(handles) + 1)
+    return figure
+
+
+@style()
+def sharpness_ranking(
+    points: pd.DataFrame, measures: Sequence[str], groups: Mapping[str, Sequence[str]]
+) -> Figure:
+    """Accuracy against the effective number of negatives: a row of panels a measure.
+
+    Args:
+        points: one row a setting, with ``data, loss, temperature, negatives`` and a column for each
+            measure, in points above InfoNCE at tau = 0.5. A column of panels for each data set. A
+            line joins the settings of InfoNCE in the order of their temperatures.
+        measures: the columns to show.
+        groups: labels of losses that are drawn alike, under the name for the legend; the first has
+            the colour. Losses of no group are drawn as "others".
+
+    Raises:
+        ValueError: if there are no points.
+    """
+    if points.empty:
+        raise ValueError("no study has runs whose sharpness could be drawn")
+    data = list(dict.fromkeys(points["data"]))
+    figure, grid = plt.subplots(
+        len(measures),
+        len(data),
+        sharex=True,
+        squeeze=False,
+        figsize=(PAGE_WIDTH, 0.7 + 1.8 * len(measures)),
+    )
+    member = {loss: name for name, losses in groups.items() for loss in losses}
+    looks: dict[str, dict[str, Any]] = {
+        name: {"color": LOSS_COLOURS[losses[0]], "marker": marker}
+        for (name, losses), marker in zip(groups.items(), "osD^v", strict=False)
+    } | {"others": {"color": DATA_COLOUR, "marker": "P"}}
+    of = points["loss"].map(member).fillna("others")
+    for row, measure in zip(grid, measures, strict=True):
+        for axes, name in zip(row, data, strict=True):
+            here = points["data"] == name
+            line = points[here & (points["loss"] == "infonce")].sort_values("temperature")
+            axes.plot(line["negatives"], line[measure], color=LOSS_COLOURS["infonce"], lw=0.8)
+            for group, look in looks.items():
+                own = points[here & (of == group)]
+                axes.plot(own["negatives"], own[measure], ls="", ms=4, alpha=0.8, **look)
+            axes.axhline(0.0, color=REFERENCE_COLOUR, lw=0.8)
+            axes.set_xscale("log")
+            axes.set_xticks([10, 30, 100, 300], ["10", "30", "100", "300"])
+            axes.minorticks_off()
+        row[0].set_ylabel(f"{measure}, points\nabove InfoNCE τ = 0.5")
+    for axes, name in zip(grid[0], data, strict=True):
+        axes.set_title(name)
+    for axes in grid[-1]:
+        axes.set_xlabel("effective negatives")
+    used = [name for name in looks if (of == name).any()]
+    handles = [Line2D([], [], ls="", ms=5, label=name, **looks[name]) for name in used]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure
 
 

@@ -45,6 +45,7 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
         "07_train_text",
         "11_tables",
         "12_what_drives_the_gain",
+        "13_beyond_the_blend",
     ),
     "Do the similarities of trained encoders end at 1?": ("08_tail_evidence",),
     "Which link explains which candidate wins?": ("09_link_selection",),

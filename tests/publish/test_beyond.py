@@ -1,0 +1,89 @@
+"""What stands behind notebook 13: runs that are done, and sharpness beside accuracy."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from weince_lib import plots
+from weince_lib.publish import beyond
+from weince_lib.studies.grid_beyond import BETS, GATE, GATE_FASHION
+
+NAME = "cpu-gain-fashion"
+#: Entropy of the push, then probe and R@1, of two seeds each; WEINCE lacks R@1.
+VALUES = {
+    "tau=0.5": (math.log(400), (50.0, 52.0), (40.0, 42.0)),
+    "tau=0.1": (math.log(60), (53.0, 55.0), (45.0, 45.0)),
+    "tau=0.05": (math.log(30), (52.0, 53.0), (46.0, 48.0)),
+    "paper": (math.log(90), (51.0, 51.0), ()),
+}
+
+
+def a_frame():
+    rows = []
+    for setting, (entropy, probe, nearest) in VALUES.items():
+        loss, tau = ("weince", 0.5) if setting == "paper" else ("infonce", float(setting[4:]))
+        for metric, split, values in (
+            ("negative_entropy", "train", (entropy, entropy)),
+            ("standardised_linear_accuracy", "test", probe),
+            ("recall_at_1", "test", nearest),
+            ("recall_at_1", "validation", nearest),
+        ):
+            for seed, value in zip((7, 21), values, strict=False):
+                rows.append((setting, "vision", loss, tau, seed, metric, split, value))
+    columns = ["setting", "experiment", "loss", "temperature", "seed", "metric", "split", "value"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+@pytest.fixture
+def two_seeds(monkeypatch):
+    monkeypatch.setattr(beyond, "study_frame", lambda chosen: a_frame())
+
+
+def test_points_are_means_above_infonce_at_one_half(two_seeds):
+    points = beyond.sharpness_points([NAME]).set_index("setting")
+    assert set(points.index) == {"tau=0.5", "tau=0.1", "tau=0.05"}  # WEINCE lacks a measure
+    assert points["negatives"].to_dict() == pytest.approx(
+        {"tau=0.5": 400, "tau=0.1": 60, "tau=0.05": 30}
+    )
+    assert points.loc["tau=0.1", "converged probe"] == pytest.approx(3.0)
+    assert points.loc["tau=0.05", "R@1"] == pytest.approx(6.0)
+    assert set(points["seeds"]) == {2} and set(points["data"]) == {"Fashion-MNIST"}
+
+
+def test_correlation_is_one_where_sharper_is_always_better(two_seeds):
+    order = beyond.rank_correlations(beyond.sharpness_points([NAME]))
+    assert order.loc["Fashion-MNIST", "R@1"] == pytest.approx(1.0)
+    # 51, 54, 52.5 from many negatives to few: one of three pairs is the other way round.
+    assert order.loc["Fashion-MNIST", "converged probe"] == pytest.approx(0.5)
+    assert order.loc["Fashion-MNIST", "settings"] == 3
+
+
+def test_the_figure_draws_every_point(two_seeds):
+    points = beyond.sharpness_points([NAME])
+    figure = plots.sharpness_ranking(points, ["converged probe", "R@1"], {"InfoNCE": ["infonce"]})
+    for axes, measure in zip(figure.axes, ("converged probe", "R@1"), strict=True):
+        drawn = {tuple(p) for line in axes.lines for p in zip(*line.get_data(), strict=True)}
+        assert set(zip(points["negatives"], points[measure], strict=True)) <= drawn
+    with pytest.raises(ValueError, match="no study has runs"):
+        plots.sharpness_ranking(points.iloc[:0], ["R@1"], {})
+
+
+def test_runs_that_are_done_are_counted_and_a_gate_waits_for_the_last(monkeypatch):
+    run, *others = GATE.runs()
+    rows = pd.DataFrame(
+        {
+            "setting": [run.setting, run.setting, "of another study"],
+            "seed": [float(run.seed), float(run.seed), 1.0],
+            "experiment": ["vision", "vision", "vision"],
+        }
+    )
+    monkeypatch.setattr(
+        beyond, "study_frame", lambda chosen: rows if chosen is GATE else rows.iloc[:0]
+    )
+    counts = beyond.progress()
+    assert counts.loc[GATE.name].to_list() == [len(others) + 1, 1]
+    assert counts.loc[GATE_FASHION.name, "done"] == 0
+    assert beyond.finished_gates() == []
+    if not any(chosen.methods[bet] for chosen in beyond.DECISIONS for bet in BETS):
+        assert beyond.verdicts().empty
