@@ -9,11 +9,11 @@
 # **Question.** Does WEINCE help on sentences, and over which baseline?
 #
 # The paper's evidence beyond images is one experiment. Unsupervised SimCSE trains BERT-base on a million
-# sentences from Wikipedia with InfoNCE; replacing only the logits by WEINCE's lifts the STS Benchmark from
-# 71.74 ± 4.23 to 76.36 ± 3.17. SimCSE's own paper reports 76.85 for InfoNCE with the same encoder.
+# sentences from Wikipedia with InfoNCE. Replacing only the logits by WEINCE's lifts the score on the STS Benchmark (agreement
+# with people on how similar two sentences are) from 71.74 ± 4.23 to 76.36 ± 3.17. SimCSE's own paper reports 76.85 for
+# InfoNCE with the same encoder.
 #
-# This notebook runs the method in small, then reads a study that was run on two CPU cores. The paper's own run
-# needs a GPU:
+# This notebook runs the method at a small scale, then reads a study made on two CPU cores. The paper's run needs a GPU:
 #
 # ```bash
 # python -m weince_lib.experiments.text --profile paper --loss infonce --seed 1
@@ -21,8 +21,8 @@
 # ```
 #
 # **In Colab**: choose a GPU under *Runtime*, mount your drive under *Files*, set `profile = "colab"`, `seeds = [7]` and
-# `runs_folder = "/content/drive/MyDrive/weince"` below, and run all cells. BERT-base learns 200,000 sentences with both losses
-# in an hour or two. After a session that was cut off, run all cells again.
+# `runs_folder = "/content/drive/MyDrive/weince"` below, and run all cells; do so again after a session that was cut off. BERT-base
+# learns 200,000 sentences with both losses in an hour or two.
 
 # %% tags=["setup"]
 # `weince badges --repo OWNER/NAME` lets this cell install the library in Colab.
@@ -80,10 +80,11 @@ torch.set_num_threads(1)
 #
 # $$L = -\frac1N \sum_{i=1}^N \log \frac{\exp(s_{ii}/\tau)}{\sum_{j=1}^N \exp(s_{ij}/\tau)}, \qquad \tau = 0.05.$$
 #
-# WEINCE puts its blended logit (3.1) in the place of $s_{ij}/\tau$ and reads the tail of the same $N - 1$
-# negatives. In evaluation dropout is off and the head $g$ is dropped.
+# WEINCE ([05](05_weince_loss.ipynb)) replaces $s_{ij}/\tau$ by its blended logit (3.1). How much it blends in, $\lambda_i$, and
+# how steeply, $\hat\beta_i$, it reads from the *tail*, the most similar of the same $N - 1$ negatives. Evaluation is without
+# dropout and without the head $g$.
 #
-# The quick profile uses a built-in grammar and a transformer of two layers that starts from nothing.
+# The quick profile takes sentences from a built-in grammar and trains a transformer of two layers from random weights.
 
 # %%
 config = text_config(profile, loss="infonce", seed=seeds[0])
@@ -122,8 +123,8 @@ print(f"tail points at batch 64: {TailSettings().tail_size(63)} of 63 negatives 
 # %% [markdown]
 # ## How sentences are judged
 #
-# People gave pairs of sentences a similarity $y_p$ from 0 to 5. The encoder's is the cosine $c_p$, and what counts
-# is the order. With $\mathrm{rk}$ the rank among all $P$ pairs,
+# People gave pairs of sentences a similarity $y_p$ from 0 to 5. The encoder gives them a cosine $c_p$, and only the order
+# counts. With $\mathrm{rk}$ the rank among all $P$ pairs,
 #
 # $$\text{score} = 100 \cdot \mathrm{corr}\big(\mathrm{rk}(c_1), \dots, \mathrm{rk}(c_P);\; \mathrm{rk}(y_1), \dots, \mathrm{rk}(y_P)\big),$$
 #
@@ -159,11 +160,11 @@ plots.dev_curves(histories)
 plt.show()
 
 # %% [markdown]
-# *Dev score along training, one line a seed; the dot is the checkpoint that is kept. The last step may lie below
+# *Dev score against the optimiser step, one line a seed. The dot is the checkpoint that is kept; the last step may lie below
 # it.*
 #
-# So short a training hardly enlarges what processors round differently: five ways of rounding gave the same scores to
-# these two decimals. This notebook's test lets them move by 0.2.
+# Processors round differently, but so short a training hardly enlarges the difference: five ways of rounding gave the same
+# scores to two decimals. This notebook's test lets them move by 0.2.
 
 # %% tags=["band=0.2"]
 columns = {
@@ -182,11 +183,11 @@ small = pd.DataFrame(
 small.round(2)
 
 # %% [markdown]
-# A sanity floor and no claim: InfoNCE goes down, and the dev score of the kept checkpoint is the highest of
-# those seen. WEINCE's value need not go down: its scale follows each batch's own tail. Two thousand sentences of
-# a grammar decide nothing about the paper, nor does one seed of BERT-base in Colab: a look, not a verdict. In the
-# quick profile WEINCE ends well below InfoNCE: 48 steps from scratch, with a tail of 32 of 127 negatives that are
-# not near the cap at all.
+# The table only shows that the code works. InfoNCE's loss goes down, and the kept checkpoint has the highest dev score of
+# those seen. WEINCE's loss need not go down, since its scale follows each batch's own tail. Two thousand sentences of a
+# grammar decide nothing about the paper, and neither does one seed of BERT-base in Colab. In the quick profile WEINCE ends
+# well below InfoNCE: it trains for 48 steps from scratch, and its tail is 32 of 127 negatives, which are not near cosine 1
+# (the *cap*) at all.
 
 # %%
 for (loss, seed), record in records.items():
@@ -221,23 +222,23 @@ print(f"SimCSE's own {simcse_own}; upper end of the baseline's interval {baselin
 pd.DataFrame(implied).T.rename_axis("seeds").round(2).add_prefix("sd over seeds, ")
 
 # %% [markdown]
-# SimCSE's own number for the same encoder and objective lies above the whole interval of the baseline here, and level
-# with WEINCE. The implied spread of the baseline from seed to seed is between one and six points, by the number of
-# seeds that the paper does not give, where the gain is 4.63. Both point at the recipe (learning rate, batch, checkpoint)
-# rather than at the logits, but neither proves it. The paper's gain is a gain over *this* baseline.
+# SimCSE's own number for the same encoder and objective lies above the whole interval of the paper's baseline, and level
+# with the paper's WEINCE. The implied spread of the baseline from seed to seed is between one and six points, depending on
+# the number of seeds; the gain is 4.63. Both facts point at the recipe (learning rate, batch, checkpoint) rather than at the
+# logits, but neither proves it. The paper's gain is a gain over *this* baseline.
 
 # %% [markdown]
 # ## Our study on two cores
 #
 # A study trains a small encoder from several seeds with each method: InfoNCE at $\tau = 0.05$, InfoNCE at the
-# temperature that is best on STS-B dev, WEINCE in three versions (the paper's, the release's with
-# $\hat\beta = 1$, and the calibrated one of [05](05_weince_loss.ipynb)), and both losses at another temperature. Its
-# table is committed; this notebook reads it.
+# temperature that is best on STS-B dev, WEINCE in three versions, and both losses at another temperature. The versions
+# are the paper's, the release's with $\hat\beta = 1$, and the calibrated one of [05](05_weince_loss.ipynb), which tests by
+# likelihood whether a tail ends at the cap (its *gate*) and estimates $\hat\beta$ as Hill does.
 #
-# Two things lean on the result. The study's learning rate, dropout and length were chosen on STS-B dev *with InfoNCE*,
-# and InfoNCE may choose among five temperatures where WEINCE may among two. And all seeds start from the same public
-# word vectors: a seed changes the order of sentences and the dropout, not the weights at the start, so the spread over
-# seeds is small and is not that of an encoder trained from scratch.
+# Two choices influence the result. First, learning rate, dropout and length were chosen on STS-B dev *with InfoNCE*, and
+# InfoNCE may choose among five temperatures, WEINCE among two. Second, all seeds start from the same public word vectors.
+# A seed changes only the order of sentences and the dropout, so the spread over seeds is small and says nothing about
+# encoders trained from scratch.
 
 # %%
 plan = study(study_name)
@@ -249,8 +250,10 @@ if not there:
                      "make it. What follows of it stays empty.**"))  # fmt: skip
 
 # %% [markdown]
-# STS-B by method: the dev score, then on test the mean, half-width of its 95 % $t$-interval, and the distribution over
-# seeds. Each method's setting is chosen on dev among so many `settings`. The first row is the encoder before training.
+# STS-B by method. Each method's setting is chosen on dev among so many `settings`; `kappa_rho`, `kappa_aic` and `m` are
+# constants of WEINCE's $\lambda$. Then come the dev score and, on test, the mean, the half-width of its 95 % $t$-interval,
+# and the distribution over seeds. `-other` is a loss at a temperature other than 0.05. The first row is the encoder before
+# training.
 
 # %%
 table = sts_table(plan, frame)
@@ -258,8 +261,9 @@ table.set_index(["method", "checkpoint"]).round(2)
 
 # %% [markdown]
 # Differences within seeds, in points, by the rule that decides every study here (notebook
-# [12](12_what_drives_the_gain.ipynb)): intervals at 95 % for all pairs of a checkpoint together, and the word that follows
-# from each. The rule was fixed after these runs. The p-value is that of the paper, one-sided and for one pair alone.
+# [12](12_what_drives_the_gain.ipynb)). The 95 % intervals hold for all pairs of a checkpoint together. A word follows from
+# each: *better* or *worse* if the interval leaves out 0, *equivalent* if it holds 0 and lies within ±0.97 points. The rule
+# was fixed after these runs. The p-value is the paper's kind, one-sided and for one pair alone.
 
 # %%
 differences = sts_differences(plan, frame)
@@ -288,9 +292,9 @@ if there:
 plt.show()
 
 # %% [markdown]
-# *Above: STS-B test of our encoder, and the paper's BERT-base on its own scale. Below: difference from InfoNCE at
-# $\tau = 0.05$ within seeds; the dashed line is the paper's gain. A method for which dev chose the setting of another
-# has the same runs and is not drawn again.*
+# *Above: STS-B test score (Spearman times 100) of our encoder by method, and of the paper's BERT-base on its own scale. Below:
+# each method's difference from InfoNCE at $\tau = 0.05$ within seeds; the dashed line is the paper's gain. A method for which
+# dev chose the setting of another has the same runs and is not drawn again.*
 #
 # What the study says in words, each with its interval:
 
@@ -299,7 +303,7 @@ for row in differences.query("checkpoint == 'best'").to_dict("records"):
     display(Markdown(f"- {sentence(row)}"))
 
 # %% [markdown]
-# Does the checkpoint matter? Best on dev minus last, within seeds, for each method:
+# Does the checkpoint matter? The test score of the one that is best on dev minus that of the last, in points, within seeds:
 
 # %%
 choice = {
@@ -313,13 +317,18 @@ pd.DataFrame.from_dict(rows, orient="index", columns=names, dtype=float).round(2
 # %% [markdown]
 # ## Does the endpoint show in sentences?
 #
-# The paper concludes that the correction is not specific to images, since a softmax over bounded cosines is
-# everywhere. That has a premise one can look at: the tail of the negatives near the cap. So the encoders are frozen
-# at the start, in the middle and at the end of training, and looked at as in [08](08_tail_evidence.ipynb) and
-# [09](09_link_selection.ipynb): the shape $\hat\xi$ of a generalised Pareto fit above the 0.99 quantile (an endpoint
-# needs $\xi < 0$, and one *at* the cap needs the nearest negatives to come near it), the median shortfall $\rho$ of the
-# hardest negative, and the blend $\hat\lambda$ that held-out likelihood prefers. The line across is a public
-# sentence encoder, all-MiniLM-L6-v2, as it comes.
+# The paper concludes that its correction is not specific to images, since contrastive losses use bounded cosines everywhere.
+# This presumes that the tail of the negatives reaches the cap, which can be measured. The encoders are frozen at the start,
+# in the middle and at the end of training:
+#
+# - the shape $\hat\xi$ of a generalised Pareto fit above the 0.99 quantile ([08](08_tail_evidence.ipynb)): an endpoint shows as
+#   $\xi < 0$;
+# - the *shortfall* $\rho$ of the hardest negative, 1 minus its cosine, in the median: for an endpoint *at* the cap it has to be
+#   small;
+# - the weight $\hat\lambda$ of the endpoint term in the link that best explains which candidate is the positive
+#   ([09](09_link_selection.ipynb)).
+#
+# For comparison there is a public sentence encoder, all-MiniLM-L6-v2, as it comes.
 
 # %%
 evidence = evidence_rows(frame, load_results("cpu"))
@@ -337,8 +346,9 @@ plots.evidence_along_training(trained, ready[metrics].mean().dropna().to_dict())
 plt.show()
 
 # %% [markdown]
-# *Thin lines are seeds, thick ones their mean. A shape above zero, or a nearest negative far from the cap, speaks against
-# an endpoint at cosine 1 that matters.*
+# *Shape, shortfall of the hardest negative, and blend weight along training. Thin lines are seeds, thick ones their mean, the
+# line across is all-MiniLM-L6-v2. A shape above zero, or a nearest negative far from the cap, speaks against an endpoint at
+# cosine 1 that matters.*
 
 # %%
 end = over_seeds[over_seeds["stage"] == 1].set_index(["metric", "loss"])
@@ -349,20 +359,20 @@ for loss, row in shape_end.items():
 
 # %% [markdown]
 # At the start the shape lies just below zero. With training it rises above zero for both losses and every seed. A bounded
-# cosine has an endpoint somewhere, but above these thresholds the fit **shows none**, and held-out likelihood wants none of
-# the correction ($\hat\lambda = 0$).
+# cosine has an endpoint somewhere, but above these thresholds the fit **shows none**, and the best link has none of the
+# correction in it ($\hat\lambda = 0$).
 
 # %% [markdown]
 # ## Answer
 #
-# Not in our study: on STS-B, WEINCE minus InfoNCE is equivalent to zero within 0.97 points, and with the release's $\hat\beta = 1$ it is worse. The
-# lines under the figure give the intervals. In the paper's own numbers the gain is 4.63 points over a baseline that
+# Not in our study. On STS-B, WEINCE minus InfoNCE is 0.25 points [−0.18, 0.68], equivalent to zero within 0.97. With the release's
+# $\hat\beta = 1$ it is worse, −0.94 [−1.37, −0.51]. In the paper's own numbers the gain is 4.63 points, over a baseline that
 # lies below what SimCSE's authors report for the same encoder. So the paper shows a gain over *this* baseline.
 #
-# **What it rests on.** Five seeds of a small encoder of word vectors, each method at its best temperature on the dev set.
+# **What it rests on.** Five seeds of a small encoder of word vectors, at $\tau = 0.05$, which dev also chooses for both losses.
 #
-# **What it does not show.** What BERT-base on a million sentences does; only the paper's own run can tell, and the commands at the
-# top make it. The small run above shows that the code works, no more.
+# **What it does not show.** What BERT-base on a million sentences does. Only the paper's own run can tell, and the commands at the
+# top make it. The small run above only shows that the code works.
 
 # %%
 record = record_checks(

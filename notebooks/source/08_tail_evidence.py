@@ -8,12 +8,13 @@
 # %% [markdown]
 # **Question.** Do the cosines of an encoder's negatives end at 1, and does the tail show it?
 #
-# Take an encoder trained with InfoNCE, freeze it, and look at its most similar **negative** pairs. Peaks over
-# threshold: above a high threshold $u$, extreme-value theory says the excesses follow a generalised Pareto law,
+# Cosines cannot exceed 1, the *cap*. Take an encoder trained with InfoNCE, freeze it, and look at its most similar
+# **negative** pairs, views of two different images. Above a high threshold $u$, extreme-value theory says, the excesses
+# (*peaks over threshold*) follow a generalised Pareto law,
 #
 # $$P(s - u > y \mid s > u) = \left(1 + \frac{\xi y}{\sigma}\right)_+^{-1/\xi}.$$
 #
-# $\xi < 0$ means a finite endpoint (Weibull), $\xi = 0$ an exponential tail (Gumbel). The paper finds
+# The *shape* $\xi < 0$ means a finite endpoint (Weibull), $\xi = 0$ an exponential tail (Gumbel). The paper finds
 # $\hat\xi = -0.39$ on a representative encoder.
 
 # %% tags=["setup"]
@@ -80,8 +81,8 @@ configs = {
 # ## First a known answer
 #
 # Vectors spread evenly over the sphere in $d$ dimensions have $\xi = -2/(d-1)$ in the limit of high thresholds.
-# An estimator that is to be believed on an encoder has to find it; at a finite threshold a small bias away
-# from 0 is expected.
+# An estimator that we are to believe on an encoder has to find this. At a finite threshold we expect a small bias away
+# from 0.
 
 # %%
 draw = np.random.default_rng(0)
@@ -94,11 +95,12 @@ print(f"limit {sphere_shape(dimension):.2f}, estimated {on_sphere.shape:.2f}")
 # %% [markdown]
 # ## The encoder's negatives
 #
-# The weights are part of the repository; `retrain = True` trains them here. Each encoder seed: 32 batches of two augmented views, every unordered pair of negatives once. Two estimates
-# of the shape stand side by side: maximum likelihood of the generalised Pareto law, which also estimates the
-# endpoint, and the estimate that **knows** the endpoint to be cosine 1,
-# $\hat\xi = -\tfrac1n \sum \log\frac{1 - u}{1 - s}$. Where $\xi \le -\tfrac12$ maximum likelihood is not regular,
-# and at $\xi \le -1$ it does not exist; the second is exact in both cases.
+# The weights are part of the repository; `retrain = True` trains them here. For each encoder seed we take 32 batches of two
+# augmented views and every unordered pair of negatives once. Two estimates of the shape stand side by side: maximum
+# likelihood of the generalised Pareto law, which also estimates the endpoint, and the estimate that **knows** the endpoint
+# to be cosine 1, $\hat\xi = -\tfrac1n \sum \log\frac{1 - u}{1 - s}$. Where $\xi \le -\tfrac12$ maximum likelihood is
+# *irregular* (its usual intervals are wrong), and at $\xi \le -1$ it does not exist. The second has an exact interval in
+# both cases.
 
 # %%
 for run in runs.values():
@@ -122,10 +124,13 @@ if profile == "quick" and standard:
 plt.show()
 
 # %% [markdown]
-# *The first encoder seed. Left: the highest 1 % of negative cosines; the dotted line is the cap. Middle: a model fits
-# where its dots follow the diagonal. Right: the shape at higher and higher thresholds; 0 would be a Gumbel
-# tail. \*The intervals take pairs for independent, which they are not (each view is in many pairs): the spread
-# over encoder seeds below is the honest one.*
+# *The first encoder seed. Left: density of the highest 1 % of negative cosines; the dotted line is the cap. Middle: observed
+# excesses against each model's quantiles; a model fits where its dots follow the diagonal. Right: the shape at higher and
+# higher thresholds; 0 would be a Gumbel tail. \*The intervals take pairs for independent, but each view is in many pairs,
+# so they are too short. Rely on the spread over encoder seeds below.*
+#
+# All encoder seeds. The last two columns are the mean weight $\lambda$ of the endpoint term that WEINCE would give these
+# anchors, with the paper's rule and with the calibrated one of [05](05_weince_loss.ipynb).
 
 # %%
 rows = {
@@ -147,10 +152,9 @@ shapes = [record.metric("known_endpoint_shape") for record in records.values()]
 over_seeds = t_interval(shapes)
 
 # %% [markdown]
-# A caution that comes with the estimate: an endpoint estimate presupposes an endpoint. Its shape is negative by
-# construction, so what carries information is **how far below 0** it lies, whether the maximum-likelihood fit,
-# which does not presuppose one, agrees, and whether the fitted law follows the dots. The rest of this notebook asks
-# these three, and one more: what can a single batch know?
+# A caution: the estimate with a known endpoint presupposes one, so its shape is negative by construction. Three things
+# carry information: **how far below 0** the shape lies, whether maximum likelihood, which presupposes no endpoint, agrees,
+# and whether the fitted law follows the dots. The rest of this notebook asks these three, and what a single batch can know.
 #
 # ## Which threshold?
 #
@@ -169,22 +173,23 @@ plots.parameter_stability(stability)
 plt.show()
 
 # %% [markdown]
-# *The shape climbs with the threshold, from near $-1$ to about $-0.4$: no threshold is "the" right one, so a
-# shape has to be quoted with its own. It stays clear of 0 at all of them.*
+# *Left: the shape, right: the modified scale, at five thresholds. The shape climbs with the threshold, from near $-1$ to about
+# $-0.4$. So no threshold is "the" right one, and a shape has to be quoted with its threshold. It stays clear of 0 at all of
+# them.*
 
 # %%
 plots.mean_residual_life(mean_residual_life(negatives))
 plt.show()
 
 # %% [markdown]
-# *The mean excess falls towards 0 at the cap, as it must for scores that end there; it bends, which is what the changing
-# shape says too. An exponential tail would be level.*
+# *Mean excess against the threshold. It falls towards 0 at the cap, as it must for scores that end there. It bends, as the
+# changing shape says too. For an exponential tail it would be level.*
 #
 # ## How sure? Pairs are not independent
 #
 # Every view is in hundreds of pairs, so an interval that counts pairs as independent is too short. Leave out one
-# **batch** at a time instead (jackknife, $t$ with 31 degrees of freedom). It speaks about this encoder; the encoder seeds
-# speak about others.
+# **batch** at a time instead (jackknife, $t$ with 31 degrees of freedom). This interval is about one encoder. The spread over
+# encoder seeds is about other encoders trained the same way.
 
 
 # %%
@@ -219,10 +224,11 @@ print(
 # %% [markdown]
 # ## Where is the endpoint?
 #
-# The free fit has an endpoint of its own, $u - \hat\sigma/\hat\xi$, which nothing ties to the cap. And the exponential fit has none: it
-# puts $\exp(-(1-u)/\bar y)$ of the exceedances above cosine 1, where there can be none. Endpoints at two thresholds,
-# with the interval that is valid for the shape (profile likelihood for $\xi > -\tfrac12$, the largest exceedance's share otherwise;
-# both count pairs as independent), and the test that the endpoint is 1:
+# The free fit (maximum likelihood) has an endpoint of its own, $u - \hat\sigma/\hat\xi$, which nothing ties to the cap. The
+# exponential fit has none: with mean excess $\bar y$ it puts $\exp(-(1-u)/\bar y)$ of the exceedances above cosine 1, where
+# there can be none. The table has the endpoints at two thresholds and the test that the endpoint is 1. The interval is the
+# one valid for the shape: from the profile likelihood for $\xi > -\tfrac12$, from the largest exceedance otherwise. Both
+# count pairs as independent.
 
 # %%
 found = {}
@@ -250,16 +256,16 @@ print(
 print(f"share above the cap: {above_cap.mean:.3f} [{above_cap.low:.3f}, {above_cap.high:.3f}]")
 
 # %% [markdown]
-# The free fit finds the cap by itself, to about 0.001. It is not told where it lies. The exponential fit has several per
-# cent of the exceedances beyond it: hundreds of impossible pairs in a bank this size. Above the 0.99 quantile the test still says of
-# every encoder that its endpoint is not exactly 1, above 0.999 of two of the four. At the lower threshold the tail is not
-# exactly a power of the shortfall, augmented views of distinct images rarely come closer than some distance, and with ten
-# thousand exceedances such things show.
+# The free fit is not told where the cap lies and finds it to about 0.001. The exponential fit puts several per cent of the
+# exceedances beyond the cap: hundreds of impossible pairs here. The test still rejects an endpoint of exactly 1, above the
+# 0.99 quantile for every encoder, above 0.999 for two of the four. At the lower threshold the tail is not exactly a power
+# of the shortfall $1 - s$, and augmented views of distinct images rarely come closer than some distance. With ten thousand
+# exceedances such small departures show.
 #
 # ## Does the fit follow the dots, also those it was not fitted to?
 #
-# The free shape has one parameter more than the exponential fit, so compare them on scores neither has seen: fit to the even
-# batches, take the quantiles of the odd ones.
+# The free fit has one parameter more than the exponential one, so compare them on scores neither has seen: fit both to the
+# even batches, and take the largest difference from the quantiles of the odd ones.
 
 
 # %%
@@ -280,15 +286,17 @@ plots.quantile_quantile(negatives, fit, known)
 plt.show()
 
 # %% [markdown]
-# *First encoder seed, all batches: the difference from the diagonal, with the range that independent exceedances of the model would keep
-# to. The fits are good to a few thousandths of a cosine, which is not perfect, and the exponential is far outside.*
+# *First encoder seed, all batches. Left: observed excesses against each model's quantiles. Right: their difference, with the range
+# that independent exceedances of the model would keep to. The two fits with an endpoint leave that range, but only by a few
+# thousandths of a cosine. The exponential is far outside and drawn on the left only.*
 #
 # ## What can one batch know?
 #
 # WEINCE reads each anchor's tail from its own batch: a few hundred negatives, 32 tail points. The likelihood evidence
-# of notebook [05](05_weince_loss.ipynb) compares an endpoint at 1 with an exponential tail. Say that an anchor *cannot tell* when
-# the two AICs differ by less than 2. And if all anchors had one tail index, the logarithms of their Hill estimates
-# would differ by sampling only, with variance $\psi'(k)$ for $k$ tail points.
+# of notebook [05](05_weince_loss.ipynb) compares an endpoint at 1 with an exponential tail. We say that an anchor *cannot tell* when
+# the two AICs differ by less than 2. If all anchors had one *tail index* $\beta = -1/\xi$, the logarithms of their Hill
+# estimates would differ by sampling only, with variance $\psi'(k)$ for $k$ tail points. The last line below is the observed
+# variance over this one.
 
 # %%
 settings = tail_preset("calibrated")
@@ -315,16 +323,17 @@ print(f"spread over sampling error: {spread.mean:.1f} [{spread.low:.1f}, {spread
 dissent = t_interval([float(1 - max(r)) for r in reads])
 
 # %% [markdown]
-# Anchors of one encoder do not agree, and a few cannot tell. Their tail indices spread several times as much as sampling alone would make
-# them, so the anchors themselves differ, as the paper expects. That is a reason for a weight of each anchor's own, which
-# can stay at 0.
+# Nearly all anchors read an endpoint, and a few cannot tell. The variance of their log tail indices is several times what
+# sampling alone would give, so the anchors themselves differ, as the paper expects. That is a reason to give each anchor a
+# weight of its own.
 
 # %% [markdown]
 # ## Encoders that clear the pixel floor
 #
-# The encoders above see digits of 64 pixels. The study of notebook [12](12_what_drives_the_gain.ipynb) trains on 20,000 images of
-# CIFAR-10 (JPEG), and its features are far better than raw pixels. The same measurements on its encoders: 32 disjoint
-# batches of 256 images that training left out, above the 0.99 quantile, with 95 % intervals over encoder seeds.
+# The encoders above see digits of 64 pixels, and raw pixels classify these better than their features do. The study of notebook
+# [12](12_what_drives_the_gain.ipynb) trains on 20,000 images of CIFAR-10 (JPEG), and its features are far better than raw
+# pixels. Here are the same measurements on its encoders: 32 disjoint batches of 256 images that training left out, above
+# the 0.99 quantile, with 95 % intervals over encoder seeds.
 
 # %%
 encoder_table(
@@ -349,8 +358,8 @@ encoder_table(
 # %% [markdown]
 # ## An encoder that nobody here trained
 #
-# The same look at a public sentence encoder, all-MiniLM-L6-v2, on WordNet glosses and examples (`sentences = True`, where its
-# packages are installed; see `weince_lib.diagnostics.sentences`).
+# With `sentences = True` the next cell fits the tail of a public sentence encoder, all-MiniLM-L6-v2, on WordNet glosses and
+# examples. It needs further packages (see `weince_lib.diagnostics.sentences`) and is off by default, so it prints nothing here.
 
 # %%
 if sentences:
@@ -367,15 +376,15 @@ if sentences:
 # %% [markdown]
 # ## Answer
 #
-# On these encoders, yes. The shape of the tail is −0.57 [−0.64, −0.51] over four encoders (the paper's encoder: −0.39), and a fit that is not
-# told where the endpoint lies puts it 0.0013 below the cap. An exponential tail would put 7 % of the exceedances above cosine 1. Most
-# anchors' own tails say "endpoint", and anchors differ more than sampling makes them.
+# On these encoders, yes. Above the 0.99 quantile the shape of the tail is −0.57 [−0.64, −0.51] over four encoders (the paper's
+# encoder: −0.39), and a fit that is not told where the endpoint lies puts it 0.0013 below the cap. An exponential tail would put 7 %
+# of the exceedances above cosine 1. Most anchors' own tails say "endpoint", and anchors differ more than sampling makes them.
 #
 # **What it rests on.** Four small encoders of 8×8 digits, a million pairs of negatives for each. Intervals treat the encoder or the batch
 # as the unit.
 #
-# **What it does not show.** Which link is right: this is the tail of the scores ([03](03_link_functions.ipynb)). The sentence encoders of
-# [07](07_train_text.ipynb) have no such tail.
+# **What it does not show.** Which *link*, the rule from cosines to winning probabilities, is right: that does not follow from the tail
+# of the scores ([03](03_link_functions.ipynb)). On the sentence encoders of [07](07_train_text.ipynb) the same fit shows no endpoint.
 
 # %% tags=["checks", "hide-input"]
 # Checks of the values that the text states.

@@ -8,13 +8,14 @@
 # %% [markdown]
 # **Question.** Which link gives the winners the most probability, and is it the endpoint that helps?
 #
-# A tail with an endpoint ([08](08_tail_evidence.ipynb)) is a fact about scores. This notebook asks the next
-# question: does it matter for **who wins**? Freeze an encoder. In a batch of $B$ pairs each view is an anchor, the
+# A tail with an endpoint ([08](08_tail_evidence.ipynb)) is a fact about scores. Does it also matter for **who
+# wins**? Freeze an encoder. In a batch of $B$ pairs each view is an anchor, the
 # other $2B-1$ views are its candidates, and its paired view is the winner. A *link* turns the candidates' cosines into
 # winning probabilities; the better link gives the true winners more probability on batches it was not fitted to.
 #
-# We repeat the paper's test, and then ask two questions that it leaves open. Is it the **endpoint** that helps, or
-# merely a link that is steeper at the top? And do the paper's hardness ablations measure what they seem to?
+# We repeat the paper's test, and then ask two questions that it leaves open. Is it the **endpoint** (a logit that grows
+# without bound as the cosine nears 1, the *cap*) that helps, or merely a link that is steeper at the top? And do the
+# paper's hardness ablations measure what they seem to?
 
 # %% tags=["setup"]
 # `weince badges --repo OWNER/NAME` lets this cell install the library in Colab.
@@ -66,7 +67,8 @@ quick = profile == "quick" and loss == "infonce" and default and seeds == [7, 21
 # %% [markdown]
 # ## Two links
 #
-# $\mathcal H_0$ is the softmax, $p_{ik} \propto \exp(s_{ik}/\tau_0)$. $\mathcal H_1$ blends the shortfall coordinate in:
+# $\mathcal H_0$ is the softmax, $p_{ik} \propto \exp(s_{ik}/\tau_0)$. $\mathcal H_1$ blends in $g$, a coordinate of the
+# *shortfall* $1 - s$, with weight $\lambda$:
 #
 # $$p_{ik} \propto \exp\!\left(\frac{T_\lambda(s_{ik})}{\tau_1}\right), \qquad T_\lambda(s) = (1-\lambda)\,s + \lambda\,g(s), \qquad g(s) = -\log(1-s), \quad \lambda \in [0, 1].$$
 #
@@ -76,8 +78,9 @@ quick = profile == "quick" and loss == "infonce" and default and seeds == [7, 21
 #
 # ## First a known answer
 #
-# Scores of no encoder; winners drawn from a link we choose. Where the softmax is true, $\hat\lambda$ should be near 0
-# and the test should reject in 5 % of the banks; where the blend is true, $\hat\lambda$ should find it.
+# Here the scores come from no encoder, and the winners are drawn from a link we choose. A *bank* is a set of batches. Where
+# the softmax is true, $\hat\lambda$ should be near 0 and the test should reject in 5 % of the banks. Where the blend is true,
+# $\hat\lambda$ should find its weight.
 
 
 # %%
@@ -101,9 +104,10 @@ true_blend = 0.4
 found = np.array([fit_both(bank_of_blend(true_blend, seed, anchors=120))[0] for seed in range(20)])
 
 # %% [markdown]
-# The softmax sits on the **boundary** of the blended family: $\hat\lambda$ cannot fall below 0. The likelihood ratio
-# then does not follow $\chi^2_1$. Half of the time the best blend is $\hat\lambda = 0$ and the ratio is 0; otherwise it is
-# $\chi^2_1$. The law is $\tfrac12\chi^2_0 + \tfrac12\chi^2_1$, with its 5 % point at 2.706 instead of 3.841.
+# The test uses the likelihood ratio, twice the gain in log-likelihood from $\mathcal H_0$ to $\mathcal H_1$. The softmax sits
+# on the **boundary** of the blended family: $\hat\lambda$ cannot fall below 0. So half of the time the best blend is
+# $\hat\lambda = 0$ and the ratio is 0; otherwise it follows $\chi^2_1$. Its law is $\tfrac12\chi^2_0 + \tfrac12\chi^2_1$, the
+# *boundary law*, with its 5 % point at 2.706 instead of 3.841.
 
 # %%
 size = float(np.mean([boundary_p(ratio) < 0.05 for _, ratio in null]))
@@ -127,23 +131,25 @@ plots.likelihood_ratio_null(simulated)
 plt.show()
 
 # %% [markdown]
-# *Ratios under the softmax. They follow the boundary law (purple); $\chi^2_1$ (blue, dashed) gives twice the probability.*
+# *Probability that the ratio exceeds a value, when the softmax is true. Simulated ratios (black) follow the boundary law
+# (purple); $\chi^2_1$ (blue, dashed) gives twice the probability.*
 
 # %% [markdown]
 # ## The companion's encoders
 #
-# Their weights, along training too, are part of the repository; `retrain = True` trains them here. For each encoder seed, one bank. Even batches fit the links, odd ones judge them (the paper does not give its
-# division). The effect is the mean gain in log-probability of the winner,
+# Their weights are part of the repository; `retrain = True` trains them here. Each encoder seed has one bank. Even batches fit the
+# links, odd ones judge them (the paper does not give its division). The *held-out gain* is the mean gain in log-probability of
+# the winner,
 #
 # $$\bar\Delta = \frac1n \sum_{i\ \text{held out}} \log \frac{p_1(i^+ \mid s_i)}{p_0(i^+ \mid s_i)} \quad\text{nats per anchor.}$$
 #
-# Three kinds of interval appear below, and they speak about different things:
+# Three kinds of interval appear below:
 #
-# - **anchors as units** (profile interval of $\hat\lambda$, likelihood ratio): this bank, anchors taken as independent;
-# - **batches as units** (t-test, wild bootstrap-t, bootstrap): anchors of a batch share candidates. Still *this encoder*,
-#   and batches drawn from one small data set share images, so even these are optimistic;
-# - **encoder seeds as units** (t-interval over the seeds): how it would be with another encoder trained the same way. Only
-#   this one is used for the claims.
+# - **anchors as units** (profile interval of $\hat\lambda$, likelihood ratio): about this bank, anchors taken as independent;
+# - **batches as units** (t-test, wild bootstrap-t): allows for anchors of a batch sharing candidates. It is still about
+#   *this encoder*, and optimistic, since batches share images;
+# - **encoder seeds as units** (t-interval over the seeds): about other encoders trained the same way. Only this one is used
+#   for the claims.
 
 # %%
 for run in runs.values():
@@ -171,8 +177,8 @@ if quick:
 plt.show()
 
 # %% [markdown]
-# *Left: fitted blend weight with its profile interval (anchors as units). Right: each grey dot is one held-out batch, the
-# large dot their mean.*
+# *Each encoder seed. Left: fitted blend weight with its profile interval (anchors as units). Right: held-out gain; each grey dot is one
+# held-out batch, the large dot their mean. Bands: the paper's ranges.*
 #
 # The direction is the paper's: the weight is above 0 and far from 1, and every encoder gains. The
 # sizes are smaller here, on a small data set and a small encoder.
@@ -200,8 +206,8 @@ table_4.round(4)
 # %% [markdown]
 # *Our Table 4.*
 #
-# With eight held-out batches the exact sign-flip test cannot go below $2^{-8} = 0.004$; it gets there when
-# every batch gains. The parametric bootstrap cannot go below $1/(B+1)$.
+# With eight held-out batches the wild bootstrap-t is an exact sign-flip test. Its p-value cannot go below $2^{-8} = 0.004$, and
+# gets there when every batch gains. That of the parametric bootstrap cannot go below $1/(B+1)$.
 
 # %%
 summary = {
@@ -222,10 +228,10 @@ for name, i in summary.items():
 #   parameters, as many as $\mathcal H_1$;
 # - a **cubic** coordinate $s^3$ in the shortfall's place: bounded and smooth at the cap;
 # - a **temperature of the anchor's own**, $\tau_i = \tau\, e^{\kappa (u_i - \bar u)}$ with $u_i$ the log of the mean shortfall of its nearest
-#   tenth of candidates. (One winner cannot tell an anchor's temperature; its neighbourhood can.)
+#   tenth of candidates.
 #
-# And the paper's Fréchet ablation: a heavy-tail coordinate, ours being $\log(1+s)$, in the shortfall's place, alone, and
-# added to $\mathcal H_1$.
+# The paper's Fréchet ablation follows: a heavy-tail coordinate, ours is $\log(1+s)$, in the shortfall's place, alone, and added
+# to $\mathcal H_1$.
 
 # %%
 names = {
@@ -248,11 +254,12 @@ if quick:
 plt.show()
 
 # %% [markdown]
-# *Held-out gain over the softmax, t-intervals over encoder seeds. Purple links are unbounded at the cap, green ones are
-# not.*
+# *Held-out gain of each link over the softmax, in nats per anchor, with t-intervals over encoder seeds. Purple links are unbounded at the
+# cap, green ones are finite there.*
 #
 # The power link, which has no endpoint when its exponent is above 0, does as well as the paper's blend. The endpoint
-# link alone shows no gain: two encoders gain by it and two lose. Temperatures that follow the anchor's neighbourhood explain nothing of it.
+# link alone shows no gain: two encoders gain by it and two lose. Temperatures that follow the anchor's neighbourhood explain
+# none of the gain.
 
 # %%
 exponent = over_seeds("power_exponent")
@@ -269,8 +276,8 @@ for label, i in {
 # %% [markdown]
 # The exponent lies between 0 and 1 in every encoder, clear of both ends: winners prefer a link that is **steeper than the
 # softmax near the cap and finite at it**. The blend's lead over the cubic, which is finite there too, is not clear of 0. So
-# the paper's gain is real, but on these encoders it is evidence against the softmax's straight line rather than evidence
-# for an endpoint.
+# the paper's gain is real, but on these encoders it is evidence against a logit that is a straight line in the cosine, as the
+# softmax's is, rather than evidence for an endpoint.
 #
 # ### Fréchet (Table 5)
 
@@ -290,15 +297,14 @@ for label, i in table_5.items():
 # %% [markdown]
 # ## Hardness: Figures 7 and 8, and a control
 #
-# The paper keeps the $K$ hardest negatives: of a fixed pool (Figure 7), or of a pool that grows (Figure 8). In both,
-# harder negatives raise $\hat\lambda$, and it reads this as the endpoint showing. But *winner plus hardest negatives* is a set
-# that **depends on who won**: a winner that would have ranked 200th is kept beside the ten nearest. The softmax keeps its
-# form on a subset only if the subset is chosen without regard to the winner (McFadden's uniform conditioning). So
-# two more curves:
+# The paper keeps the winner and the $K$ hardest negatives of a fixed pool (Figure 7), or of a pool that grows (Figure 8). In
+# both, harder negatives raise $\hat\lambda$, and it reads this as evidence for an endpoint. But this set of candidates
+# **depends on who won**: a winner that would have ranked 200th is kept beside the ten nearest. The softmax keeps its form on
+# a subset only if the subset is chosen without regard to the winner (McFadden's uniform conditioning). So we add two curves:
 #
-# - the same selection on winners **drawn from an exact softmax** at the fitted $\tau_0$. There is no endpoint in them;
-# - selection **by rank**: the $K+1$ nearest candidates, and only anchors whose winner is one of them. An exact softmax stays
-#   one.
+# - the same selection on winners **drawn from an exact softmax** at the fitted $\tau_0$, which has no endpoint;
+# - selection **by rank**: the $K+1$ nearest candidates, and only anchors whose winner is one of them. Under it an exact
+#   softmax stays a softmax.
 
 # %%
 ablations = [record.details["ablations"] for record in records.values()]
@@ -308,14 +314,17 @@ if quick:
 plt.show()
 
 # %% [markdown]
-# *Mean over encoder seeds, bands from least to largest; no weight is drawn where winners score no higher than chance
-# (then no link helps, and the gain is 0). Purple repeats the paper's ablation and finds its pattern. Grey is
-# the control: winners of a softmax. Green selects by rank.*
+# *Weight (left) and held-out gain (middle) against the negatives kept of a fixed pool; weight against the size of the pool (right).
+# Lines are means over encoder seeds, bands go from least to largest. No weight is drawn where winners score no higher than
+# chance. Purple repeats the paper's ablation and finds its pattern. Grey is the control: winners of a softmax. Green
+# selects by rank.*
 #
-# In the growing pool the control climbs to $\hat\lambda = 1$ as well, with no endpoint anywhere: the selection alone makes a
-# rise as large as the data's. In the fixed pool the control's rise is about an eighth of the data's, so there the selection
-# alone does not explain it. Selected by rank, the blend weight hardly depends on hardness, and the
-# gain becomes **larger** with easier negatives.
+# In the growing pool the control climbs to $\hat\lambda = 1$ as well, without an endpoint. In the fixed pool its rise is about an
+# eighth of the data's, so selection alone does not explain that. By rank, the weight hardly depends on hardness,
+# and the gain is **larger** with easier negatives.
+#
+# Below, `hardness_effect` is the value for the hardest quarter of the fixed pool less that for all of it, and `pool_effect`
+# that for the largest pool less that for the smallest.
 
 # %%
 effects = {
@@ -328,8 +337,8 @@ for name, i in effects.items():
 
 # %% [markdown]
 # The softmax is one link without an endpoint. The power link from above is another: steeper near the cap, finite
-# at it. Winners drawn from the one fitted to each encoder go through the same selection, beside winners of two true
-# endpoint links, $(1-s)^{-\beta}$ with $\beta = 1$ and 2.
+# at it. We draw winners from the power link fitted to each encoder, and from two true endpoint links, $(1-s)^{-\beta}$ with
+# tail index $\beta = 1$ and 2, and apply the same selection to all.
 
 # %%
 controls: dict[str, list[tuple[float, float, float]]] = {}
@@ -371,14 +380,14 @@ made.round(2)
 # adds to the weight. No number where winners score no higher than chance in some set.*
 #
 # The power link shows both of the paper's effects and has no endpoint. A true endpoint with $\beta = 1$ lowers the
-# gain, and one with $\beta = 2$ raises the gain and hardly the weight. So harder negatives speak against the softmax, as the power link's own gain does, and cannot tell an
-# endpoint from a link that is finite at the cap. And selection by rank, which leaves a softmax a softmax, gains with easier
-# negatives under every one of these links, so that its sign says nothing against an endpoint either.
+# gain. One with $\beta = 2$ raises the gain and hardly changes the weight. So the ablations with harder negatives speak against
+# the softmax, but they cannot tell an endpoint from a link that is finite at the cap. Selected by rank, the gain is
+# larger with easier negatives under every one of these links. So this sign says nothing against an endpoint either.
 
 # %% [markdown]
 # ## Along training (Figure 9)
 #
-# The same encoders after 1, 2, 4, … epochs; 0 is an untrained one.
+# The same encoders after 1, 2, 4, … epochs, with half as many batches as above; 0 is an untrained encoder.
 
 # %%
 along = {seed: run_link_epochs(configs[seed], profile=profile) for seed in seeds}
@@ -389,8 +398,8 @@ if quick:
 plt.show()
 
 # %% [markdown]
-# *One line an encoder. Left: the fitted blend weight settles as training goes on. Right: the gain over the
-# softmax (blue line, 0) nearly vanishes after one epoch and then grows, in two encoders not to the end.*
+# *One line an encoder, against the epochs of training. Left: the fitted blend weight settles as training goes on. Right: the
+# held-out gain over the softmax (blue line, 0) nearly vanishes after one epoch and then grows, in two encoders not to the end.*
 
 # %%
 least = t_interval([record.metric("least_gain_over_epochs") for record in along.values()])
@@ -401,18 +410,16 @@ print(
 )
 
 # %% [markdown]
-# *One line an encoder, half as many batches as above.*
-#
-# From the fourth epoch on every encoder gains, but the gain is not
-# constant: after one epoch there is next to none, then it grows. Even untrained encoders show a gain, two of them with
-# $\hat\lambda = 1$, so neither is a mark of learned geometry. Our runs are short; the paper speaks of long ones.
+# From the fourth epoch on every encoder gains, but the gain is not constant: after one epoch there is next to none, then it
+# grows. Even untrained encoders show a gain, two of them with $\hat\lambda = 1$, so neither a gain nor a large $\hat\lambda$
+# shows that training made the geometry. Our runs are short; the paper's are long.
 
 # %% [markdown]
 # ## Encoders that clear the pixel floor
 #
-# The same test on the encoders of the study on CIFAR-10 (JPEG) ([12](12_what_drives_the_gain.ipynb)), whose features are far better than
-# raw pixels: 32 disjoint batches of 256 images that training left out. Gains are in nats per anchor, held out, over the
-# softmax; intervals are over encoder seeds.
+# On the digits above, raw pixels classify better than the encoders' features. Here is the same test on the encoders of the study on
+# CIFAR-10 (JPEG) ([12](12_what_drives_the_gain.ipynb)), whose features are far better than raw pixels: 32 disjoint batches of 256
+# images that training left out. Gains are in nats per anchor, held out, over the softmax; intervals are over encoder seeds.
 
 # %%
 encoder_table(
@@ -440,7 +447,8 @@ encoder_table(
 # %% [markdown]
 # ## A public sentence encoder
 #
-# The same test on an encoder that nobody here trained (`sentences = True`, where its packages are installed).
+# With `sentences = True` the next cell runs the same test on an encoder that nobody here trained. It needs further packages and
+# is off by default, so it prints nothing here.
 
 # %%
 if sentences:
@@ -462,16 +470,16 @@ if sentences:
 # ## Answer
 #
 # The blend explains held-out winners better than the softmax, by 0.11 nats an anchor [0.06, 0.16] (the paper: 0.22 to 0.36). But a power link, which is
-# steeper near the cap and finite at it, does as well: the blend gains 0.00 [−0.01, 0.01] over it. So the winners speak against the
-# softmax's straight line, and not for an endpoint.
+# steeper near the cap and finite at it, does as well: the blend gains 0.00 [−0.01, 0.01] over it. So the winners speak against a logit
+# that is a straight line in the cosine, and not for an endpoint.
 #
-# The paper's hardness ablations do not tell the two apart either. In the larger pool most of the rise of $\hat\lambda$ is there under a
-# softmax too, 0.99 [0.97, 1.00].
+# The paper's hardness ablations do not tell the two apart either. When the pool grows, $\hat\lambda$ rises by 0.99 [0.97, 1.00] under a
+# softmax too, as much as in the data.
 #
 # **What it rests on.** Four small encoders of 8×8 digits, held-out batches, and controls with winners drawn from known links.
 #
-# **What it does not show.** Deep encoders, and whether a link that fits the winners trains a better encoder:
-# [12](12_what_drives_the_gain.ipynb).
+# **What it does not show.** What deep encoders do, and whether a link that fits the winners trains a better encoder
+# ([12](12_what_drives_the_gain.ipynb)).
 
 # %% tags=["checks", "hide-input"]
 # Checks of the values that the text states.

@@ -10,10 +10,12 @@
 #
 # A contrastive loss pushes negatives away from the anchor. Which ones? The paper compares two things over the cosine of the
 # negative: **risk**, how often a negative there beats the positive, and **gradient**, how much of the loss's push lands
-# there. It finds that InfoNCE spreads its gradient over harmless negatives and that the pure shortfall loss (Weibit)
-# follows the risk much more closely.
+# there. It finds that InfoNCE spreads its gradient over harmless negatives and that *Weibit* follows the risk much more
+# closely. Weibit is the pure endpoint loss: its logit is $-\beta\log(1-s)$, where $1 - s$ is the *shortfall* of the cosine
+# from 1 and $\beta$ the *tail index*.
 #
-# We repeat the figure, with distances and intervals. Then we ask what it shows: InfoNCE is drawn at **one** temperature.
+# We repeat the figure, with distances and intervals. Then we ask what it shows, since it draws InfoNCE at **one**
+# temperature.
 
 # %% tags=["setup"]
 # `weince badges --repo OWNER/NAME` lets this cell install the library in Colab.
@@ -75,13 +77,13 @@ first, size = configs[seeds[0]], configs[seeds[0]].middle
 #
 # $$\frac{\partial L}{\partial s_j} = \frac{p_j}{\tau}.$$
 #
-# So InfoNCE's gradient, normalised over negatives, **is** the probability it gives each of them to win. A loss of the
-# whole family, with logits $(1-\lambda)s/\tau - \lambda\beta\log(1-s)$, has
+# So InfoNCE's gradient, normalised over negatives, **is** the probability it gives each of them to win. A loss that blends
+# in the endpoint term with weight $\lambda$, as WEINCE does, has logits $(1-\lambda)s/\tau - \lambda\beta\log(1-s)$ and
 #
 # $$\left|\frac{\partial L}{\partial s_j}\right| = p_j\left(\frac{1-\lambda}{\tau} + \frac{\lambda\beta}{1-s_j}\right).$$
 #
-# Automatic differentiation agrees, and so does a count: give every candidate an independent Gumbel utility and see who
-# wins.
+# Automatic differentiation agrees, and so does a count: add independent Gumbel noise to every candidate's $s/\tau$ and
+# count who comes out largest.
 
 # %%
 ready_encoder(runs[seeds[0]], profile=profile)
@@ -105,13 +107,14 @@ print(f"largest difference of {len(p)} shares in standard errors is below 4: {in
 # %% [markdown]
 # ## Risk
 #
-# Freeze an encoder (its weights are part of the repository; `retrain = True` trains it here) and embed a bank of about 1,536 views. For an anchor draw $K$ of its negatives at random. If the most
-# similar of them beats the positive, that *culprit's* cosine is recorded. Over all sets of $K$ out of $n$ negatives this has an
-# exact law: the $j$-th most similar negative is the hardest of the set with probability
+# Freeze an encoder (its weights are part of the repository; `retrain = True` trains it here) and embed a *bank* of about 1,536
+# views. For an anchor draw $K$ of its negatives at random. If the most similar of them beats the positive, record the cosine
+# of this *culprit*. Over all sets of $K$ out of $n$ negatives this has an exact law: the $j$-th most similar negative is the
+# hardest of the set with probability
 #
 # $$\binom{n-j}{K-1} \Big/ \binom{n}{K}.$$
 #
-# The drawn risk must agree with it.
+# The risk counted on drawn sets must agree with it; the checks at the end compare the two.
 
 # %%
 drawn = draw_subsets(choices, size, first.draws)
@@ -125,9 +128,9 @@ print(f"K = {size}: positives lose in {100 * exact.sum() / len(exact):.0f} % of 
 # %% [markdown]
 # ## Figure 6
 #
-# On the same sets, $|\partial L/\partial s_j|$ summed by bins of 0.1 in cosine: InfoNCE at its training temperature, pure Weibit
-# ($p_j \propto (1-s_j)^{-\beta}$; the paper states no $\beta$ for this figure, we take 1), and WEINCE, where each draw of all anchors
-# is a batch. Dashed: InfoNCE at the temperature under which the softmax explains the winners best.
+# On the same sets we sum $|\partial L/\partial s_j|$ by bins of 0.1 in cosine, for InfoNCE at its training temperature, for pure
+# Weibit (the paper states no $\beta$ for this figure, we take 1), and for WEINCE, where each draw of all anchors is a batch.
+# Dashed: InfoNCE at the *fitted* temperature, under which the softmax gives the positives the most probability to win.
 
 # %%
 for run in runs.values():
@@ -149,13 +152,14 @@ if quick:
 plt.show()
 
 # %% [markdown]
-# *First encoder seed. Grey: where positives lose. A loss that pushes where positives lose follows the grey bars.*
+# *First encoder seed, a panel for each K, against the cosine of the negative. Grey bars: share of the risk, where positives lose.
+# Lines: share of each loss's gradient. A loss that pushes where positives lose follows the grey bars.*
 #
-# InfoNCE at
-# $\tau = 0.5$ spends most of its gradient at cosines where nobody loses (much of it left of the panels). Weibit
+# InfoNCE at $\tau = 0.5$ spends most of its gradient at cosines where no positive loses (much of it left of the panels). Weibit
 # follows the risk.
 #
-# In numbers: **total variation**, the share of gradient that would have to move to another bin, between 0 and 1.
+# The table gives the distance in **total variation**, the share of gradient that would have to move to another bin, between 0
+# and 1. *WEINCE (calibrated)* sets $\lambda$ and $\beta$ by the calibrated rule of [05](05_weince_loss.ipynb).
 
 # %%
 losses = {
@@ -174,8 +178,8 @@ distances = pd.DataFrame(
 distances.round(2)
 
 # %% [markdown]
-# Which interval is which: anchors are the units of the bootstrap within an encoder (they share one bank, so it is
-# optimistic); encoder seeds are the units of the t-intervals below, and only those are used for the claims.
+# The intervals below are t-intervals with encoder seeds as units, and only those are used for the claims. The records also hold
+# bootstrap intervals with an encoder's anchors as units. These share one bank, so that interval is optimistic.
 
 # %%
 weibit_nearer = {k: over_seeds(f"weibit_nearer_than_infonce_k{k}") for k in first.sizes}
@@ -190,12 +194,12 @@ for k, i in weibit_nearer.items():
 print(f"gradient below 95 % of the risk: InfoNCE {below.mean:.2f}, Weibit {below_weibit.mean:.2f}")
 
 # %% [markdown]
-# Both facts of the paper's figure hold here: most of InfoNCE's gradient lies below the cosines where 95 % of the losses
-# happen (a loss that follows the risk would put 5 % there), and Weibit is much nearer the risk.
+# Both facts of the paper's figure hold here. Most of InfoNCE's gradient lies below the cosine that 95 % of the risk is above (a
+# loss that follows the risk would put 5 % there), and Weibit is much nearer the risk.
 #
 # ## At InfoNCE's best temperature
 #
-# Now vary the temperature. There is one thing to see before measuring. A culprit is the **most similar** negative by
+# Now vary the temperature. One result needs no measurement. A culprit is the **most similar** negative by
 # definition. As $\tau \to 0$ the softmax puts all its probability on the most similar candidate: on the culprit when the
 # positive loses, on the positive (and no gradient on negatives) when it wins. So
 #
@@ -217,11 +221,11 @@ if quick:
 plt.show()
 
 # %% [markdown]
-# *One line an encoder, middle $K$. Left: InfoNCE's distance to the risk falls to 0 with its temperature. Right: Weibit has a
-# best tail index, and there a distance that is not 0.*
+# *Distance to the risk in total variation, one line an encoder, middle $K$. Left: InfoNCE against its temperature; the distance
+# falls to 0. Right: Weibit against its tail index; at the best one the distance is still above 0.*
 #
-# So the figure's distance rewards **steepness**. It cannot tell a
-# wrong link from a flat one, and its best possible loss is InfoNCE at temperature 0, which nobody should train with.
+# So a small distance to the risk rewards **steepness**. It cannot tell a wrong link (rule from cosines to winning
+# probabilities) from a flat one, and the best possible loss by it is InfoNCE at temperature 0, which nobody should train with.
 
 # %%
 best_infonce = over_seeds(f"best_tv_infonce_k{size}")
@@ -238,15 +242,16 @@ print(f"InfoNCE at its best τ {best_infonce.mean:.3f}, Weibit at its best β {b
 print(f"fitted to the winners: τ = {fitted_tau:.2f}, distance {fitted_distance.mean:.2f}")
 
 # %% [markdown]
-# The temperature that explains the winners best lies between: well below the 0.5 of training, still flatter than the
-# risk. There the softmax's gradient is its best forecast of who wins, and it disagrees with the risk because
-# winners in this sense are *sampled* from a link, while a culprit is the *maximum*. On that footing the comparison that can
-# tell links apart is the held-out likelihood of [09](09_link_selection.ipynb).
+# The fitted temperature lies between: well below the 0.5 of training, and with a gradient still flatter than the risk. At it
+# the softmax's gradient is its best forecast of who wins. It still differs from the risk, because a link *samples* a winner,
+# while a culprit is the *maximum* of its set. So to compare links, use the held-out likelihood of
+# [09](09_link_selection.ipynb).
 
 # %% [markdown]
 # ## Encoders that clear the pixel floor
 #
-# The same on the encoders of the study on CIFAR-10 (JPEG) ([12](12_what_drives_the_gain.ipynb)), on images that training left out, with
+# On the digits above, raw pixels classify better than the encoders' features. Here is the same on the encoders of the study on
+# CIFAR-10 (JPEG) ([12](12_what_drives_the_gain.ipynb)), which do better than raw pixels, on images that training left out, with
 # $K = 256$. A low distance means that the push falls where positives lose.
 
 # %%
@@ -272,9 +277,9 @@ encoder_table(
 # %% [markdown]
 # ## Answer
 #
-# At the temperature of training, yes: 84 % of InfoNCE's push falls below the cosines where 95 % of the losses happen, and the pure endpoint
-# link's push lies nearer the risk, by 0.68 [0.66, 0.71] in total variation. At a low temperature InfoNCE comes as near as one likes. So
-# the paper's figure compares a steep loss with a flat one. It does not compare an endpoint with none.
+# At the temperature of training, yes: 84 % of InfoNCE's push falls below the cosine that 95 % of the risk is above, and the pure
+# endpoint link's push (Weibit) lies nearer the risk, by 0.68 [0.66, 0.71] in total variation. At a low temperature InfoNCE comes as near
+# as one likes. So the paper's figure compares a steep loss with a flat one. It does not compare an endpoint with none.
 #
 # **What it rests on.** Four small encoders of 8×8 digits, and an exact law of the risk.
 #
