@@ -20,7 +20,7 @@ table of all is ``paper/results/studies/floors.csv``. The command continues wher
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,8 +96,15 @@ class Floor:
         }
 
 
-def floors_of(chosen: Study, kinds: Iterable[str] = tuple(KINDS)) -> list[Floor]:
+def floors_of(
+    chosen: Study, kinds: Iterable[str] = tuple(KINDS), seeds: Sequence[int] = ()
+) -> list[Floor]:
     """A study's floors: of pixels one each, of encoders one a seed.
+
+    Args:
+        chosen: the study.
+        kinds: some of :data:`KINDS`.
+        seeds: of encoders; none for the study's.
 
     Raises:
         ConfigError: for a study of sentences, or an unknown kind.
@@ -106,7 +113,7 @@ def floors_of(chosen: Study, kinds: Iterable[str] = tuple(KINDS)) -> list[Floor]
     for kind in kinds:
         if kind not in KINDS:
             raise ConfigError(f"unknown kind {kind!r} of floor; known: {', '.join(KINDS)}")
-        for seed in chosen.seeds:
+        for seed in seeds or chosen.seeds:
             run = chosen.example(seed)
             if not isinstance(run, VisionConfig):
                 raise ConfigError(f"study {chosen.name} is of sentences; floors are for images")
@@ -242,6 +249,9 @@ def make_all(chosen: Study, kinds: Iterable[str] = tuple(KINDS), device: str | N
 def floor_table(chosen: Study, metrics: Iterable[str], split: str = "test") -> pd.DataFrame:
     """A study's floors as far as the table of floors has them.
 
+    Encoders of the study's recipe count whatever their seed: a screening and its decision have the
+    same floors.
+
     Args:
         chosen: the study.
         metrics: in the order of the rows.
@@ -256,7 +266,8 @@ def floor_table(chosen: Study, metrics: Iterable[str], split: str = "test") -> p
     frame = load_study(TABLE)
     if frame.empty or chosen.experiment != "vision":
         return pd.DataFrame(columns=columns)
-    keys = {floor.key: floor.kind for floor in floors_of(chosen)}
+    seeds = [int(seed) for seed in frame["seed"].dropna().unique()]
+    keys = {floor.key: floor.kind for floor in floors_of(chosen, seeds=seeds)}
     frame = frame[frame["key"].isin(keys) & (frame["split"] == split)]
     frame = frame.assign(kind=frame["key"].map(keys))
     rows = []
