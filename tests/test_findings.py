@@ -12,7 +12,7 @@ README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 #: A difference, its interval and the word for it.
 DECISION = re.compile(r"[+-]\d+\.\d+ \[[+-]\d+\.\d+, [+-]\d+\.\d+\], [a-z]+(?: within [\d.]+)?")
 PROBE, NEAREST, KNN = "standardised_linear_accuracy", "recall_at_1", "knn_accuracy"
-FASHION, PAIRS = "Fashion-MNIST", "digit pairs"
+CIFAR, FASHION, PAIRS = "CIFAR-10 (JPEG)", "Fashion-MNIST", "digit pairs"
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +64,19 @@ def test_every_interval_and_word_is_one_of_the_rules(primary, further, sentences
 def test_the_sentences_hold(primary, further):
     assert set(words(primary, "lower temperature")) == {"better"}
     assert sorted(words(primary, "blend, each tuned on validation")) == [
+        *["better"] * 2,
         "equivalent within 0.97",
         *["undecided"] * 3,
     ]
-    assert set(words(primary, "own λ, not shuffled")) == {"undecided"}
-    assert sorted(words(primary, "both further losses")) == ["better"] * 3 + ["undecided"]
-    tuned = words(further, "both further losses, not a tuned temperature")
-    assert set(tuned) == {"undecided"}
+    own = primary[(primary["data"] == CIFAR) & (primary["role"] == "primary")]
+    half = own.loc[own["contrast"] == "blend, each tuned on validation", "difference"]
+    assert half.between(0.4, 0.7).all() and len(half) == 2
+    assert sorted(words(primary, "own λ, not shuffled")) == ["undecided"] * 2 + ["worse"] * 2
+    assert words(own, "own λ, not shuffled") == ["worse"] * 2
+    assert sorted(words(primary, "both further losses")) == ["better"] * 5 + ["undecided"]
+    tuned = "both further losses, not a tuned temperature"
+    assert set(words(further[further["data"] == CIFAR], tuned)) == {"equivalent within 0.97"}
+    assert set(words(further[further["data"] != CIFAR], tuned)) == {"undecided"}
     beside = words(further, "blend of the release, with both further losses")
     assert set(beside) == {"undecided"}
 
@@ -85,7 +91,7 @@ def test_each_quoted_decision_is_of_its_contrast(primary, further):
     order += [said(further, release, data, PROBE) for data in (FASHION, PAIRS)]
     order += [said(further, link, data, NEAREST) for data in (FASHION, PAIRS)]
     order.append(said(further, link, PAIRS, KNN))
-    place = text.index("speaks both ways")
+    place = text.index("speak both ways")
     for quoted in order:
         place = text.index(quoted, place)
     assert said(primary, same, PAIRS, NEAREST).endswith(", worse")
@@ -96,6 +102,10 @@ def test_the_floors():
     for table in (fashion, pairs):
         best = table.loc[[n for n in table.index if n.startswith("best of")], "R@1"]
         assert best.item() < table.loc["raw pixels", "R@1"]
+    cifar = findings.levels("cpu-cifar-decide")
+    floors = cifar.loc[["raw pixels", "raw pixels, centred", "untrained encoder"]].max()
+    tuned = cifar.loc[[n for n in cifar.index if "on validation" in n]].min()
+    assert ((tuned - floors)[["converged probe", "R@1"]] > 9.5).all()
     assert fashion.loc["supervised encoder", "R@1"] < fashion.loc["raw pixels", "R@1"]
 
 

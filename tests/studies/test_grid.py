@@ -85,7 +85,15 @@ def test_plain_settings_are_the_profiles_runs():
 
 
 @pytest.mark.parametrize(
-    "name", ["cpu-fashion", "cpu-gain-fashion", "cpu-gain-pairs", "cpu-cifar", "cpu-static"]
+    "name",
+    [
+        "cpu-fashion",
+        "cpu-gain-fashion",
+        "cpu-gain-pairs",
+        "cpu-cifar",
+        "cpu-cifar-decide",
+        "cpu-static",
+    ],
 )
 def test_committed_numbers_are_of_the_studys_runs(name, monkeypatch):
     monkeypatch.delenv("WEINCE_RESULTS")

@@ -150,6 +150,8 @@ def levels(name: str) -> pd.DataFrame:
                 label = chosen.title(method)
                 if method in setting:
                     label += f" ({_temperature(chosen, method, setting[method])})"
+                elif method.endswith("-tuned"):  # a screening has chosen it
+                    label += f" (τ = {chosen.methods[method][0].temperature:g})"
                 own = rows.setdefault(label, {})
                 own[title] = float(means["accuracy"][method])
                 own["negatives"] = math.exp(means["negative_entropy"][method])
