@@ -133,7 +133,7 @@ plots.explorer()
 # | [10 · Does the loss push where positives lose?](10_gradient_allocation.ipynb) | section 2.3.2, Appendix C.2, Figure 6 | where positives lose and where losses push, at every temperature |
 # | [11 · Tables](11_tables.ipynb) | section 4.1, Tables 2, 3, 6 and 7, Appendix F | ours beside the paper's |
 # | [12 · What drives the gain?](12_what_drives_the_gain.ipynb) | sections 4.1 and 4.2, Table 2 | which of the changes helps: the endpoint coordinate, a sharper softmax, or extra terms |
-# | [13 · Beyond the blend](13_beyond_the_blend.ipynb) | none | a family from the softmax to the endpoint; losses that set their own steepness, and the study that tests them; what orders all losses |
+# | [13 · Beyond the blend: a loss with nothing to tune](13_beyond_the_blend.ipynb) | none | a family from the softmax to the endpoint; losses that set their own steepness, and the study that tests them; what orders all losses |
 # | [14 · Appendix: the proof of the limit theorem, checked](14_proof_checks.ipynb) | Appendix A | appendix: the proof of the limit theorem, each step evaluated |
 
 # %% [markdown]

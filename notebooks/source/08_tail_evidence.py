@@ -319,7 +319,9 @@ shares = {
 }
 for name, i in shares.items():
     print(f"{name}: {100 * i.mean:.0f} % [{100 * i.low:.0f}, {100 * i.high:.0f}] of anchors")
-print(f"spread over sampling error: {spread.mean:.1f} [{spread.low:.1f}, {spread.high:.1f}]")
+print(
+    f"variance of log β̂ over that of sampling: {spread.mean:.1f} [{spread.low:.1f}, {spread.high:.1f}]"
+)
 dissent = t_interval([float(1 - max(r)) for r in reads])
 
 # %% [markdown]

@@ -144,7 +144,7 @@ def test_claims_stand_under_their_question_and_the_rest_is_folded():
 def test_the_page_of_claims_leads_with_what_was_found(monkeypatch):
     monkeypatch.delenv("WEINCE_RESULTS")
     text = claims_page.claims_page(decide_all())
-    found = text.index("| lower temperature | Fashion-MNIST |")
+    found = text.index("| lower temperature | CIFAR-10 (JPEG) |")
     assert text.index("## What was found") < found < text.index("\n### ")
 
 

@@ -266,8 +266,8 @@ def floor_table(chosen: Study, metrics: Iterable[str], split: str = "test") -> p
     frame = load_study(TABLE)
     if frame.empty or chosen.experiment != "vision":
         return pd.DataFrame(columns=columns)
-    seeds = [int(seed) for seed in frame["seed"].dropna().unique()]
-    keys = {floor.key: floor.kind for floor in floors_of(chosen, seeds=seeds)}
+    made = [int(seed) for seed in frame["seed"].dropna().unique()]
+    keys = {floor.key: floor.kind for floor in floors_of(chosen, seeds=made)}
     frame = frame[frame["key"].isin(keys) & (frame["split"] == split)]
     frame = frame.assign(kind=frame["key"].map(keys))
     rows = []

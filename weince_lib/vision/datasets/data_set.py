@@ -156,7 +156,7 @@ class File:
 
     path: Path
     expected: str = ""
-    verify: Callable[[], object] = bool
+    verify: Callable[[], object] = field(default_factory=lambda: bool)
 
     @classmethod
     def with_md5(cls, path: Path, md5: str) -> File:
