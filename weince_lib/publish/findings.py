@@ -347,7 +347,7 @@ def found_lines() -> list[str]:
         "points, ±",
         f"their simultaneous 95 % intervals over {counts} encoder seeds, and the word for each "
         "(notebook 12)",
-        f"  {'':<17}" + "".join(f"{MEASURES[m]:<41}" for m in PRIMARY_MEASURES).rstrip(),
+        f"  {'':<19}" + "".join(f"{MEASURES[m]:<39}" for m in PRIMARY_MEASURES).rstrip(),
     ]
     names = list(dict.fromkeys(found["data"]))
     for contrast in PRIMARY_CONTRASTS:
@@ -357,8 +357,8 @@ def found_lines() -> list[str]:
         for data in names:
             by_metric = {r["metric"]: short(r) for r in own.to_dict("records") if r["data"] == data}
             if by_metric:
-                row = "".join(f"{by_metric.get(m, NOT_RUN):<41}" for m in PRIMARY_MEASURES)
-                shown.append(f"    {data:<15}{row.rstrip()}")
+                row = "".join(f"{by_metric.get(m, NOT_RUN):<39}" for m in PRIMARY_MEASURES)
+                shown.append(f"    {data:<17}{row.rstrip()}")
     shown += [f"  sentences: {line}" for line in _sentence_lines()]
     return shown
 
