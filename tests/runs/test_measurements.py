@@ -188,6 +188,7 @@ def test_allocation_is_recorded_once(small_allocation, made):
         (link_config, {"batches": 3}, "batches = 3"),
         (link_config, {"fold": 5}, "unknown setting 'fold'"),
         (allocation_config, {"sizes": ()}, "sizes"),
+        (allocation_config, {"pairs": 512}, "take pairs = 513 or more"),
     ],
 )
 def test_wrong_settings_are_named(tiny, build, settings, word):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from weince_lib.losses import WEINCELoss
+from weince_lib.losses import EndpointLoss, SelfSettingLoss, WEINCELoss
 from weince_lib.runs.config import ConfigError, parse
 from weince_lib.runs.text import load_text, models_along_text, run_text, score
 from weince_lib.runs.text_config import (
@@ -167,6 +167,46 @@ def test_loss_is_one_way_and_presets_count_as_own():
     assert config.label == "weince-calibrated"
     assert is_own_text(config, "cpu")
     assert not is_own_text(text_config("cpu", temperature=0.1), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("loss", "options", "made"),
+    [
+        ("self-setting", {"rule": "median"}, SelfSettingLoss),
+        ("endpoint", {"curvature": 0.0, "decoupled": True}, EndpointLoss),
+    ],
+)
+def test_other_losses_are_one_way_too_and_no_run_of_the_profile(loss, options, made):
+    config = text_config("quick", loss=loss, options=options)
+    built = config.build_loss()
+    assert isinstance(built, made)
+    assert (built.candidates, built.symmetric) == ("bipartite", False)
+    assert config.canonical()["options"] == options
+    assert "options" not in text_config("quick").canonical()  # older records keep their keys
+    assert not is_own_text(config, "quick")
+
+
+def test_a_loss_that_sets_itself_trains_on_sentences(monkeypatch, tmp_path):
+    monkeypatch.setenv("WEINCE_RUNS", str(tmp_path))
+    monkeypatch.setitem(TEXT_PROFILES, "quick", TINY)
+    config = text_config("quick", loss="self-setting", options={"rule": "tail"})
+    record = run_text(config, profile="quick", device="cpu")
+    assert record.labels["loss"] == "self-setting-tail"
+    first, *_, last = record.details["history"]
+    assert last["loss"] < first["loss"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"loss": "self-setting", "temperature": 0.1}, "sets its own; leave it"),
+        ({"loss": "self-setting", "options": {"tau": 0.1}}, "no option 'tau'; known: rule"),
+        ({"loss": "infonce", "options": {"rule": "kl"}}, "options = .* do not fit"),
+    ],
+)
+def test_options_have_to_fit_the_loss(given, message):
+    with pytest.raises(ConfigError, match=message):
+        text_config("quick", **given)
 
 
 def test_a_text_study_runs_collects_and_plans(run, monkeypatch, tmp_path):

@@ -147,3 +147,14 @@ def test_csv_is_the_table_and_stable(cifar100, tmp_path):
     again = pd.read_csv(path)
     assert list(again.columns) == list(table.columns)
     np.testing.assert_allclose(again["ours"], table["ours"].astype(float), atol=5e-5)
+
+
+def test_in_words_names_methods_by_their_titles_and_constants_by_their_symbols():
+    study = grid.study("cpu-fashion")
+    setting = study.methods["weince"][0]
+    rows = [{"method": "infonce-tuned", "setting": setting.label, "value": 1.0}]
+    rows += [{"method": "raw pixels", "setting": "", "value": 2.0}]
+    read = tables.in_words(study, pd.DataFrame(rows))
+    assert list(read["method"]) == [study.title("infonce-tuned"), "raw pixels"]
+    assert list(read["setting"]) == ["paper, τ = 0.5, κ_ρ = 10, κ_AIC = 1, m = 2", ""]
+    assert list(read["value"]) == [1.0, 2.0]

@@ -10,6 +10,7 @@ from .aggregate import (
 )
 from .block_model import BlockModel, Estimate, critical, fit_blocks
 from .features import cached_features
+from .geometry import geometry
 from .knn import RECALL_KS, knn_evaluate
 from .precision import detectable_effect, paired_image_error, seeds_to_tell
 from .probe import PROBE_SEEDS, ProbeResult, linear_probe
@@ -28,6 +29,7 @@ __all__ = [
     "critical",
     "detectable_effect",
     "fit_blocks",
+    "geometry",
     "knn_evaluate",
     "linear_probe",
     "mean_within",

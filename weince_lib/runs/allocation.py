@@ -6,7 +6,7 @@ import math
 from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ..diagnostics.choice_bank import ChoiceBank, choices_of
 from ..diagnostics.gradient_allocation import (
@@ -48,6 +48,16 @@ class AllocationConfig(OnEncoder):
     anchors: Annotated[int, Field(ge=8)] = 512
     sizes: Annotated[tuple[Positive, ...], Field(min_length=1)] = (64, 256, 1024)
     draws: Positive = 32
+
+    @model_validator(mode="after")
+    def _enough_negatives(self) -> Self:
+        negatives, largest = 2 * self.pairs - 2, max(self.sizes)
+        if largest > negatives:
+            raise ValueError(
+                f"pairs = {self.pairs} gives an anchor {negatives} negatives, and sets of "
+                f"{largest} are drawn; take pairs = {largest // 2 + 1} or more"
+            )
+        return self
 
     @classmethod
     def of(cls, encoder_run: VisionConfig, profile: str) -> Self:

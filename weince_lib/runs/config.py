@@ -61,16 +61,78 @@ class RunConfig(BaseModel):
         loss: str
         temperature: float
         tail: TailSettings | None
+        options: dict[str, bool | float | str] | None
         seed: int
 
+    @model_validator(mode="before")
+    @classmethod
+    def _whole_options(cls, values: Any) -> Any:
+        """All options of a loss that has them, so that one run has one config."""
+        make = LOSSES.get(str(values.get("loss"))) if isinstance(values, dict) else None
+        if make is None:
+            return values
+        given = values.get("options") or {}
+        known = make().own_settings()
+        for name in given:
+            if name not in known:
+                raise ValueError(
+                    f"loss {values['loss']!r} has no option {name!r}; "
+                    f"known: {', '.join(known) or 'none'}"
+                )
+        return values | {"options": make(**given).own_settings()}
+
+    @model_validator(mode="after")
+    def _loss_fits(self) -> Self:
+        belongs = {
+            "tail": self.loss == "weince",
+            "ablation": self.loss == "ablation",
+            "options": self.loss in LOSSES,
+        }
+        for name, wanted in belongs.items():
+            value = getattr(self, name, None)
+            if (value is not None) != wanted:
+                raise ValueError(f"loss {self.loss!r} and {name} = {value} do not fit")
+        usual = type(self).model_fields["temperature"].default
+        if self.loss == "self-setting" and self.temperature != usual:
+            raise ValueError(
+                f"temperature = {self.temperature}: the loss 'self-setting' sets its own; leave it"
+            )
+        return self
+
     def canonical(self) -> dict[str, Any]:
-        """JSON values, the same for every way of writing the same run."""
-        return self.model_dump(mode="json")
+        """JSON values, the same for every way of writing the same run.
+
+        Fields younger than some records are there only where they are used: those keep their keys.
+        """
+        younger = ("ablation", "options")
+        return {
+            name: value
+            for name, value in self.model_dump(mode="json").items()
+            if name not in younger or value is not None
+        }
 
     @property
     def label(self) -> str:
-        """The loss's name in tables and figures, see :func:`loss_label`."""
-        return loss_label(self.loss, self.tail)
+        """The loss's name in tables and figures, see :func:`loss_label`; a rule belongs to it."""
+        if self.options is not None:
+            rule = self.options.get("rule")
+            return self.loss if rule is None else f"{self.loss}-{rule}"
+        return loss_label(self.loss, self.tail, getattr(self, "ablation", None))
+
+    def _build_loss(self, **common: Any) -> ContrastiveLoss:
+        """The loss module; ``common`` holds the keywords that all runs of a kind give their loss.
+
+        Rows are not validated: training watches the loss itself.
+        """
+        common["validate"] = False
+        if self.options is not None:
+            make: Callable[..., ContrastiveLoss] = LOSSES[self.loss]
+            if self.loss != "self-setting":
+                common["temperature"] = self.temperature
+            return make(**common, **self.options)
+        if self.tail is None:
+            return InfoNCELoss(self.temperature, **common)
+        return WEINCELoss(self.temperature, **common, **dataclasses.asdict(self.tail))
 
 
 class VisionConfig(RunConfig):
@@ -129,23 +191,6 @@ class VisionConfig(RunConfig):
     probe_seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (1, 2, 3, 4, 5)
     split_seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (1, 2, 3, 4, 5)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _whole_options(cls, values: Any) -> Any:
-        """All options of a loss that has them, so that one run has one config."""
-        make = LOSSES.get(str(values.get("loss"))) if isinstance(values, dict) else None
-        if make is None:
-            return values
-        given = values.get("options") or {}
-        known = make().own_settings()
-        for name in given:
-            if name not in known:
-                raise ValueError(
-                    f"loss {values['loss']!r} has no option {name!r}; "
-                    f"known: {', '.join(known) or 'none'}"
-                )
-        return values | {"options": make(**given).own_settings()}
-
     @field_validator("dataset")
     @classmethod
     def _known_dataset(cls, dataset: str) -> str:
@@ -156,56 +201,15 @@ class VisionConfig(RunConfig):
 
     @model_validator(mode="after")
     def _fitting(self) -> Self:
-        belongs = {
-            "tail": self.loss == "weince",
-            "ablation": self.loss == "ablation",
-            "options": self.loss in LOSSES,
-        }
-        for name, wanted in belongs.items():
-            value = getattr(self, name)
-            if (value is not None) != wanted:
-                raise ValueError(f"loss {self.loss!r} and {name} = {value} do not fit")
-        if self.loss == "self-setting" and self.temperature != 0.5:
-            raise ValueError(
-                f"temperature = {self.temperature}: the loss 'self-setting' sets its own; leave it"
-            )
         if (self.width == 0) == (self.encoder == "resnet-small"):
             raise ValueError(f"width = {self.width} does not fit encoder {self.encoder!r}")
         return self
 
-    def canonical(self) -> dict[str, Any]:
-        """JSON values, the same for every way of writing the same run.
-
-        Fields younger than some records are there only where they are used: those keep their keys.
-        """
-        younger = ("ablation", "options")
-        return {
-            name: value
-            for name, value in super().canonical().items()
-            if name not in younger or value is not None
-        }
-
-    @property
-    def label(self) -> str:
-        """The loss's name in tables and figures, see :func:`loss_label`; a rule belongs to it."""
-        if self.options is not None:
-            rule = self.options.get("rule")
-            return self.loss if rule is None else f"{self.loss}-{rule}"
-        return loss_label(self.loss, self.tail, self.ablation)
-
     def build_loss(self) -> ContrastiveLoss | AblationLoss:
         """The loss module. Rows are not validated: training watches the loss itself."""
-        if self.options is not None:
-            own: dict[str, Any] = {**self.options, "validate": False}
-            if self.loss != "self-setting":
-                own["temperature"] = self.temperature
-            return LOSSES[self.loss](**own)
         if self.ablation is not None:
             return AblationLoss(self.temperature, self.ablation, validate=False)
-        if self.tail is None:
-            return InfoNCELoss(self.temperature, validate=False)
-        settings = dataclasses.asdict(self.tail)
-        return WEINCELoss(self.temperature, validate=False, **settings)
+        return self._build_loss()
 
 
 def loss_label(
@@ -350,7 +354,7 @@ def stamp(profile: str, canonical: Mapping[str, Any]) -> str:
 
 def is_own(config: VisionConfig, profile: str) -> bool:
     """Whether a run is the profile's: it varies loss, preset and seed, and nothing else."""
-    if config.ablation is not None or config.options is not None:
+    if config.ablation is not None:
         return False
     return varies_loss_and_seed(config, partial(vision_config, profile))
 
@@ -362,7 +366,7 @@ def varies_loss_and_seed(config: RunConfig, make: Callable[..., RunConfig]) -> b
         config: the run, of images or of sentences.
         make: builds the profile's run from flat settings.
     """
-    if config.label == "weince-custom":
+    if config.label == "weince-custom" or config.options is not None:
         return False
     tail = dataclasses.asdict(config.tail) if config.tail else {}
     return make(loss=config.loss, seed=config.seed, **tail) == config

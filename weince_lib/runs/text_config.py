@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from functools import lru_cache, partial
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ..losses import InfoNCELoss, TailSettings, WEINCELoss
+from ..losses import ContrastiveLoss, TailSettings
 from ..text.corpora import WIKI_ON_HUB, corpus_file
 from ..text.weights import KNOWN_WEIGHTS, model_folder, weights_file, weights_hash
 from .config import (
@@ -45,9 +44,11 @@ class TextConfig(RunConfig):
         head: training head, see :class:`weince_lib.text.simcse.SimCSE`.
         token_dropout: of ``"static"``; transformers keep their own dropout.
         max_length: tokens of a sentence.
-        loss: ``"infonce"`` or ``"weince"``.
-        temperature: tau; 0.05 in the paper.
-        tail: how WEINCE reads the batch's tail; ``None`` for InfoNCE.
+        loss: ``"infonce"``, ``"weince"`` or a key of :data:`weince_lib.losses.LOSSES`.
+        temperature: tau; 0.05 in the paper. Left at it for ``"self-setting"``, which has none.
+        tail: how WEINCE reads the batch's tail; ``None`` for the other losses.
+        options: keywords of a loss of :data:`weince_lib.losses.LOSSES`; those not given get the
+            loss's defaults. ``None`` for the other losses.
         seed: of weights, order and dropout.
         epochs: passes over the corpus.
         batch_size: sentences per step.
@@ -70,9 +71,10 @@ class TextConfig(RunConfig):
     head: Literal["none", "mlp"] = "none"
     token_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     max_length: Positive = 32
-    loss: Literal["infonce", "weince"]
+    loss: Literal["infonce", "weince", "endpoint", "self-setting", "hard-negatives", "arctanh"]
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.05
     tail: TailSettings | None = None
+    options: dict[str, bool | float | str] | None = None
     seed: Annotated[int, Field(ge=0)] = 7
     epochs: Positive = 1
     batch_size: Annotated[int, Field(ge=2)] = 64
@@ -87,8 +89,6 @@ class TextConfig(RunConfig):
 
     @model_validator(mode="after")
     def _fitting(self) -> Self:
-        if (self.tail is None) != (self.loss == "infonce"):
-            raise ValueError(f"loss {self.loss!r} and tail = {self.tail} do not fit")
         if (self.model == NO_MODEL) != (self.encoder == "tiny"):
             raise ValueError(f"model = {self.model!r} does not fit encoder {self.encoder!r}")
         if self.chunk_size and self.batch_size % self.chunk_size:
@@ -119,16 +119,9 @@ class TextConfig(RunConfig):
             content["corpus"] = f"file:{path.name}@{content_hash(path)[:HASH_DIGITS]}"
         return content
 
-    def build_loss(self) -> InfoNCELoss | WEINCELoss:
+    def build_loss(self) -> ContrastiveLoss:
         """The loss over the paper's candidates: each sentence's first pass against all second."""
-        common: dict[str, Any] = {
-            "candidates": "bipartite",
-            "symmetric": False,
-            "validate": False,
-        }
-        if self.tail is None:
-            return InfoNCELoss(self.temperature, **common)
-        return WEINCELoss(self.temperature, **common, **dataclasses.asdict(self.tail))
+        return self._build_loss(candidates="bipartite", symmetric=False)
 
 
 def content_hash(path: Path) -> str:

@@ -17,11 +17,12 @@ from ..errors import InputError, checking_input
 from ..evaluation import (
     RECALL_KS,
     cached_features,
+    geometry,
     knn_evaluate,
     linear_probe,
     stratified_split,
 )
-from ..losses import LOSSES, AblationLoss, sharpness
+from ..losses import AblationLoss, sharpness
 from ..losses.sharpness import KNOWN
 from ..records import store
 from ..records.store import Metric, Record
@@ -407,7 +408,7 @@ def features_bytes(count: int, feature_dim: int) -> int:
 def loss_metrics(
     model: SimCLR, loss: nn.Module, images: ImageSet, config: VisionConfig
 ) -> list[Metric]:
-    """Sharpness of the trained run's loss on batches as training would have seen next.
+    """The loss's sharpness and the embedding's geometry, on batches as training would see next.
 
     The images, their order and their views are those that an epoch after the last would begin
     with; the network takes them as in training, with the statistics of each batch, and stays as it
@@ -423,24 +424,25 @@ def loss_metrics(
     Returns:
         Those that the loss has, each the mean over :data:`LOSS_BATCHES` batches, with split
         ``"train"``: ``negative_entropy`` (mean entropy of the gradient over negatives, in nats),
-        ``mean_lambda``, and of :data:`~weince_lib.losses.LOSSES` ``same_class_push`` (share of the
-        push on negatives that falls on the anchor's own class).
+        ``mean_lambda``, with labels ``same_class_push`` (share of the push on negatives that falls
+        on the anchor's own class), and those of :func:`weince_lib.evaluation.geometry`. Records of
+        InfoNCE and WEINCE from before 2026-12-01 lack the last two kinds.
     """
     if not isinstance(loss, KNOWN):
         return []
-    # The losses that were there before have records without the push on their own class.
-    labelled = isinstance(loss, tuple(LOSSES.values())) and bool(images.classes)
     device = next(model.parameters()).device
     network = copy.deepcopy(model).train()
     augment = augmentation(config.dataset)
     generator = epoch_generator(config.seed, config.epochs, device)
     order = torch.randperm(len(images), generator=generator, device=device).cpu()
-    found = []
+    names = ("negative_entropy", "mean_lambda", "same_class_push")
+    found: list[dict[str, float]] = []
     for rows in order.split(config.batch_size)[:LOSS_BATCHES]:
         if len(rows) == config.batch_size:
             views = augment(images.images[rows].to(device), generator)
-            labels = images.labels[rows] if labelled else None
-            found.append(sharpness(loss, network(views[0]), network(views[1]), labels))
-    names = ("negative_entropy", "mean_lambda", "same_class_push")
-    means = {name: statistics.fmean(getattr(s, name) for s in found) for name in names}
+            labels = images.labels[rows] if images.classes else None
+            z = network(views[0]), network(views[1])
+            pushed = sharpness(loss, *z, labels)
+            found.append({name: getattr(pushed, name) for name in names} | geometry(*z))
+    means = {name: statistics.fmean(row[name] for row in found) for name in found[0]}
     return [Metric(name, mean, "train") for name, mean in means.items() if not math.isnan(mean)]

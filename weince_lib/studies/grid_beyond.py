@@ -12,6 +12,8 @@ Fixed before the first run (``paper/registered.toml`` holds the hashes of gates 
   the negatives, and with a mirror image; WEINCE as the paper has it.
 - *Gate* (``cpu-beyond``, ``cpu-beyond-fashion``): four seeds, validation alone, by :data:`RULE`.
   :func:`gate` carries it out.
+- *Shown beside them* (``cpu-beyond-pairs``, ``cpu-beyond-static``): the same question on digit
+  pairs and on sentences, four seeds each. Seeds differ too much there for a decision.
 - *Decision* (``cpu-beyond-decide``, ``cpu-beyond-decide-fashion``): the finalists, InfoNCE and the
   decoupled softmax at their chosen temperatures, on twelve seeds that the gate has not seen. How
   they are judged stands in :mod:`.decide`, under *Beyond the blend*.
@@ -34,7 +36,9 @@ from ..losses import EndpointLoss
 from ..runs.config import ConfigError
 from ..runs.vision import STANDARDISED
 from .grid_cifar import RECIPE
-from .study_types import Setting, Study, single
+from .grid_gain import PAIRS_RECIPE
+from .grid_text import TEXT_TEMPERATURES
+from .study_types import Setting, Study, TextStudy, single
 
 GATE_SEEDS = (301, 302, 303, 304)
 DECISION_SEEDS = tuple(range(401, 413))
@@ -159,6 +163,10 @@ FASHION_RECIPE: dict[str, Any] = {
 }
 
 
+#: Everything that the gates compare.
+ARMS = {**single(SELF_SETTING, INFONCE, DECOUPLED, LINKS, HARD), **TUNED}
+
+
 def _gate_study(name: str, data: str, recipe: Mapping[str, Any]) -> Study:
     """A gate: seed by seed, the bets first and then their rivals."""
     return Study(
@@ -171,7 +179,7 @@ def _gate_study(name: str, data: str, recipe: Mapping[str, Any]) -> Study:
         titles=TITLES,
         settings=recipe,
         seeds=GATE_SEEDS,
-        methods={**single(SELF_SETTING, INFONCE, DECOUPLED, LINKS, HARD), **TUNED},
+        methods=ARMS,
         compare=tuple(
             (method, "infonce-tuned") for method in (*BETS, "decoupled-tuned", "hard-tuned", *LINKS)
         ),
@@ -179,6 +187,50 @@ def _gate_study(name: str, data: str, recipe: Mapping[str, Any]) -> Study:
         predictions=PREDICTIONS,
     )
 
+
+def _shown(kind: type[Study], name: str, data: str, **more: Any) -> Any:
+    """A study beside the gates, of the class ``kind``."""
+    return kind(
+        name=name,
+        question=(
+            f"On {data}, how do losses that set their own sharpness compare with the temperature "
+            "that is best on validation? It is shown; its seeds differ too much for a decision."
+        ),
+        profile="cpu",
+        seeds=GATE_SEEDS,
+        **more,
+    )
+
+
+PAIRS = _shown(
+    Study,
+    "cpu-beyond-pairs",
+    "digit pairs, a hundred classes",
+    settings=PAIRS_RECIPE,
+    methods=ARMS,
+    compare=tuple((arm, "infonce-tuned") for arm in (*BETS, "decoupled-tuned", "hard-tuned")),
+    titles=TITLES,
+)
+_TEXT_INFONCE = {f"infonce-{tau:g}": Setting("infonce", tau) for tau in TEXT_TEMPERATURES}
+#: One below and one above the temperature that InfoNCE chose on dev, which is the paper's 0.05.
+_TEXT_DECOUPLED = {
+    f"decoupled-{tau:g}": Setting(
+        "endpoint", temperature=tau, options={"curvature": 0.0, "decoupled": True}
+    )
+    for tau in (0.05, 0.03, 0.1)
+}
+STATIC = _shown(
+    TextStudy,
+    "cpu-beyond-static",
+    "sentences, a mean of word embeddings judged on STS-B",
+    methods={
+        **single(SELF_SETTING, _TEXT_INFONCE, _TEXT_DECOUPLED),
+        "infonce-tuned": tuple(_TEXT_INFONCE.values()),
+        "decoupled-tuned": tuple(_TEXT_DECOUPLED.values()),
+    },
+    compare=tuple((arm, "infonce-tuned") for arm in (*BETS, "decoupled-tuned")),
+    titles=TITLES | {"decoupled-0.03": "decoupled softmax, τ = 0.03"},
+)
 
 GATE = _gate_study("cpu-beyond", "CIFAR-10 (JPEG)", RECIPE)
 GATE_FASHION = _gate_study("cpu-beyond-fashion", "Fashion-MNIST", FASHION_RECIPE)
@@ -358,4 +410,4 @@ def decision(gate_of: Study, chosen: Mapping[str, Mapping[str, Any] | None]) -> 
 _CHOSEN = {name: _chosen(name) for name in GATES}
 DECISION, DECISION_FASHION = (decision(study, _CHOSEN) for study in GATES.values())
 
-STUDIES = (GATE, GATE_FASHION, DECISION, DECISION_FASHION)
+STUDIES = (GATE, GATE_FASHION, DECISION, DECISION_FASHION, PAIRS, STATIC)

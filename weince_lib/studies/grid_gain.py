@@ -8,6 +8,7 @@ script, two further losses over the hardest negatives. Here each is on its own.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from ..losses import RELEASED, AblationSettings, TailSettings, preset
 from ..losses.evidence import TailIndex
@@ -165,6 +166,16 @@ def _cpu_gain_fashion() -> Study:
     )
 
 
+#: Said in full: the profile's settings are chosen for Fashion-MNIST.
+PAIRS_RECIPE: dict[str, Any] = {
+    "dataset": "digit-pairs",
+    "train_limit": 0,
+    "epochs": 10,
+    "width": 16,
+    "learning_rate": 1e-3,
+}
+
+
 def _cpu_gain_pairs() -> Study:
     """The key rows with a hundred classes of digit pairs: 10 settings, four seeds, 40 runs.
 
@@ -180,14 +191,7 @@ def _cpu_gain_pairs() -> Study:
         "cpu",
         [{name: every[name] for name in names}],
         data="digit pairs",
-        # Said in full: the profile's are chosen for Fashion-MNIST.
-        settings={
-            "dataset": "digit-pairs",
-            "train_limit": 0,
-            "epochs": 10,
-            "width": 16,
-            "learning_rate": 1e-3,
-        },
+        settings=PAIRS_RECIPE,
     )
 
 

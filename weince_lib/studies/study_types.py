@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -75,7 +76,9 @@ class Setting:
 
     def values(self, seed: int) -> dict[str, Any]:
         """The settings of one encoder seed that a config is built from."""
-        own: dict[str, Any] = {"loss": self.loss, "temperature": self.temperature, "seed": seed}
+        own: dict[str, Any] = {"loss": self.loss, "seed": seed}
+        if not (self.loss in LOSSES and LOSSES[self.loss].sets_itself):
+            own["temperature"] = self.temperature
         if self.ablation is not None:
             own["ablation"] = self.ablation
         if self.loss == "weince":
@@ -134,6 +137,27 @@ def ablation_label(chosen: AblationSettings) -> str:
         if weight:
             words.append(f"+ {weight:g} {name} top-{chosen.hardest}")
     return " ".join(words)
+
+
+#: The symbols of a label's words, for readers.
+_SYMBOLS = {
+    "tau=": "τ = ",
+    "kappa_rho=": "κ_ρ = ",
+    "kappa_aic=": "κ_AIC = ",
+    "beta=": "β = ",
+    "lambda=": "λ = ",
+    "m=": "m = ",
+}
+
+
+def label_in_symbols(label: str) -> str:
+    """A setting's label for readers: ``"tau=0.5 m=2"`` is "τ = 0.5, m = 2"."""
+    words = label.split(" ")
+    for i, word in enumerate(words):
+        for name, symbol in _SYMBOLS.items():
+            if word.startswith(name):
+                words[i] = symbol + word.removeprefix(name)
+    return re.sub(r" (?=\S+ = )", ", ", " ".join(words))
 
 
 def method_title(method: str) -> str:

@@ -14,8 +14,9 @@ from ..evaluation import RECALL_KS, Interval
 from ..vision.datasets import title
 from . import collect
 from .floors import KINDS, floor_table
-from .grid import PAPER_ENCODERS, STUDIES, Study, paper_cells
+from .grid import PAPER_ENCODERS, STUDIES, Study, TextStudy, paper_cells
 from .selection import chosen_by_method, compare, study_frame
+from .study_types import label_in_symbols
 
 #: Metrics of each of the paper's tables, under our names.
 TABLES: dict[str, tuple[str, ...]] = {
@@ -112,6 +113,17 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
     floors = [c for c in read.columns if c.removeprefix("ours: ") in KINDS.values()]
     read[floors] = read[floors].fillna(NOT_RUN)
     return read[[*(c for c in read.columns if c not in (*floors, "seeds")), *floors, "seeds"]]
+
+
+def in_words(study: Study | TextStudy, table: pd.DataFrame) -> pd.DataFrame:
+    """A study's table for readers: titles for its methods, symbols in its settings' labels.
+
+    Args:
+        study: knows the titles.
+        table: any of its columns ``method``, ``against``, ``setting`` are put into words.
+    """
+    words = {"method": study.title, "against": study.title, "setting": label_in_symbols}
+    return table.assign(**{name: table[name].map(words[name]) for name in words if name in table})
 
 
 def wide(table: pd.DataFrame, whose: Literal["paper", "ours"]) -> pd.DataFrame:
