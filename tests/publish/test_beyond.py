@@ -59,6 +59,39 @@ def test_correlation_is_one_where_sharper_is_always_better(two_seeds):
     assert order.loc["Fashion-MNIST", "settings"] == 3
 
 
+@pytest.fixture
+def six_settings():
+    """Points of two data sets: more alignment is better on both, uniformity on one alone."""
+    rows = []
+    for data, best in (("CIFAR", 60.0), ("Fashion", 80.0)):
+        for i in range(6):
+            row = dict.fromkeys(beyond.QUANTITIES, float((3, 0, 5, 1, 4, 2)[i]))
+            row["alignment"] = float(i)
+            row["uniformity"] = float(i if data == "CIFAR" else -i)
+            accuracy = {"converged probe": best - i, "R@1": best - i - 30}
+            rows.append({"data": data, "setting": f"{data} {i}"} | row | accuracy)
+    return pd.DataFrame(rows)
+
+
+def test_a_quantity_that_orders_all_is_told_from_one_that_orders_one_data_set(six_settings):
+    found = beyond.explanations(six_settings)
+    alignment = found.loc[beyond.QUANTITIES["alignment"]]
+    assert alignment.to_list() == pytest.approx([-1.0] * 6)
+    assert found.index[0] == beyond.QUANTITIES["alignment"]
+    uniformity = found.loc[beyond.QUANTITIES["uniformity"], "R@1"]
+    assert uniformity.to_list()[:2] == pytest.approx([-1.0, 1.0])
+    assert abs(uniformity["across data sets"]) < 0.5
+    figure = plots.explanations(found)
+    assert [axes.get_title() for axes in figure.axes] == ["converged probe", "R@1"]
+
+
+def test_without_the_quantities_nothing_is_explained(six_settings):
+    assert beyond.explanations(six_settings.assign(alignment=math.nan)).empty
+    assert beyond.explanations(six_settings.iloc[:0]).empty
+    with pytest.raises(ValueError, match="no study has runs"):
+        plots.explanations(pd.DataFrame())
+
+
 def test_the_figure_draws_every_point(two_seeds):
     points = beyond.sharpness_points([NAME])
     figure = plots.sharpness_ranking(points, ["converged probe", "R@1"], {"InfoNCE": ["infonce"]})

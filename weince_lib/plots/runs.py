@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -206,6 +208,44 @@ def sharpness_ranking(
     used = [name for name in looks if (of == name).any()]
     handles = [Line2D([], [], ls="", ms=5, label=name, **looks[name]) for name in used]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    return figure
+
+
+@style()
+def explanations(table: pd.DataFrame) -> Figure:
+    """Which quantity orders the losses: a field of correlations, blue below 0 and orange above.
+
+    Args:
+        table: a row a quantity, columns (measure, data set), values from -1 to 1.
+
+    Raises:
+        ValueError: for an empty table.
+    """
+    if table.empty:
+        raise ValueError("no study has runs whose quantities could be drawn")
+    measures = list(dict.fromkeys(table.columns.get_level_values(0)))
+    figure, panels = plt.subplots(
+        1,
+        len(measures),
+        squeeze=False,
+        sharey=True,
+        figsize=(PAGE_WIDTH, 1.1 + 0.32 * len(table)),
+    )
+    colours = LinearSegmentedColormap.from_list(
+        "correlation", [LOSS_COLOURS["infonce"], "#FFFFFF", LOSS_COLOURS["weince"]]
+    )
+    for axes, measure in zip(panels[0], measures, strict=True):
+        own = table[measure]
+        axes.imshow(own.to_numpy(), cmap=colours, vmin=-1, vmax=1, aspect="auto")
+        for (row, column), value in np.ndenumerate(own.to_numpy()):
+            ink = "white" if abs(value) > 0.75 else "black"
+            axes.text(column, row, f"{value:+.2f}", ha="center", va="center", size=8, color=ink)
+        names = [textwrap.fill(str(data), 9) for data in own.columns]
+        axes.set_xticks(range(len(names)), names)
+        axes.set_yticks(range(len(own)), list(own.index))
+        axes.set_title(measure)
+        axes.grid(visible=False)
+        axes.tick_params(length=0)
     return figure
 
 

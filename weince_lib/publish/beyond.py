@@ -1,7 +1,7 @@
 """What stands behind notebook 13: losses with nothing to tune, and what orders all losses.
 
 How far the studies of :mod:`weince_lib.studies.grid_beyond` have come, what their gates and
-decisions say once their runs are there, and each setting's sharpness beside its accuracy.
+decisions say once their runs are there, and which quantity explains the order of the losses.
 """
 
 from __future__ import annotations
@@ -12,27 +12,50 @@ from collections.abc import Sequence
 import pandas as pd
 from scipy.stats import spearmanr
 
-from ..studies.decide import PRIMARY_MEASURES, decide_beyond
+from ..studies.decide import PRIMARY_MEASURES, Contrast, decide_beyond, decide_study
 from ..studies.grid import study
-from ..studies.grid_beyond import BETS, DECISION, DECISION_FASHION, GATES, Gate, gate
+from ..studies.grid_beyond import (
+    BETS,
+    DECISION,
+    DECISION_FASHION,
+    GATES,
+    PAIRS,
+    STATIC,
+    Gate,
+    gate,
+)
 from ..studies.selection import study_frame
 from ..studies.study_types import Study
+from ..studies.text_tables import CHECKPOINTS
 from ..vision.datasets import title
 from .findings import MEASURES, test_images
 
 #: The decisions, in the order of their gates.
 DECISIONS = (DECISION, DECISION_FASHION)
+#: The studies that are shown beside them, and the measures of each that count.
+SHOWN = ((PAIRS, PRIMARY_MEASURES), (STATIC, (CHECKPOINTS["best"],)))
 #: An InfoNCE setting that every study has, from which differences are taken.
 BASE = "tau=0.5"
+#: What may explain the order of the losses, by the metric's name: the words for readers. All are
+#: read on training batches after the last epoch.
+QUANTITIES = {
+    "negatives": "effective number of negatives",
+    "same_class_push": "share of the push on the own class",
+    "negative_shortfall": "scale: median shortfall of negatives",
+    "positive_shortfall": "median shortfall of positives",
+    "alignment": "alignment: distance of positives",
+    "uniformity": "uniformity",
+    "choice_nats": "fit: nats of the best softmax",
+}
 
 
 def progress() -> pd.DataFrame:
-    """Runs of the gates and decisions: one row a study, with ``runs`` and ``done``.
+    """Runs of gates, decisions and shown studies: one row a study, with ``runs`` and ``done``.
 
     A decision has the runs that are known before the gates have chosen.
     """
     rows = []
-    for chosen in (*GATES.values(), *DECISIONS):
+    for chosen in (*GATES.values(), *DECISIONS, *(s for s, _ in SHOWN)):
         wanted = {(run.setting, run.seed) for run in chosen.runs()}
         frame = study_frame(chosen)
         own = frame[frame["experiment"] == chosen.experiment]
@@ -67,6 +90,25 @@ def verdicts() -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
+def shown() -> pd.DataFrame:
+    """Differences to the tuned InfoNCE in the studies that decide nothing; empty without runs.
+
+    The rows of :func:`.decide.decide_study` with ``study`` and ``data`` before them. The contrasts
+    of a study are one family for each of its measures.
+    """
+    parts = []
+    for chosen, measures in SHOWN:
+        frame = study_frame(chosen)
+        if frame.empty:
+            continue
+        pairs = [Contrast(chosen.title(a), a, b) for a, b in chosen.compare]
+        found = decide_study(chosen, frame, pairs, primary=measures, secondary=())
+        found.insert(0, "data", _data(chosen))
+        found.insert(0, "study", chosen.name)
+        parts.append(found)
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
 def sharpness_points(names: Sequence[str]) -> pd.DataFrame:
     """Each setting of some studies: how many negatives it pushes on, and how accurate it is.
 
@@ -76,9 +118,10 @@ def sharpness_points(names: Sequence[str]) -> pd.DataFrame:
     Returns:
         One row a setting, with ``study, data, loss, temperature, setting, seeds``; ``negatives``,
         the effective number of negatives at the end of training (exp of the mean entropy of the
-        push); and the test value of the measures that decide, in points above InfoNCE at tau = 0.5
-        of the same study, under the names of :data:`.findings.MEASURES`. Means over seeds; a
-        setting that lacks one of them is left out.
+        push); the other :data:`QUANTITIES`, NaN in studies from before they were recorded; and the
+        test value of the measures that decide, in points above InfoNCE at tau = 0.5 of the same
+        study, under the names of :data:`.findings.MEASURES`. Means over seeds; a setting without
+        ``negatives`` or a measure is left out.
     """
     rows = []
     for name in names:
@@ -90,6 +133,7 @@ def sharpness_points(names: Sequence[str]) -> pd.DataFrame:
         for setting in labels.index:
             row = {"study": name, "data": _data(chosen), "setting": setting}
             row |= labels.loc[setting].to_dict() | {"seeds": int(seeds[setting])}
+            row |= {name: mean.get((setting, name, "train"), math.nan) for name in QUANTITIES}
             row["negatives"] = math.exp(mean.get((setting, "negative_entropy", "train"), math.nan))
             for metric in PRIMARY_MEASURES:
                 base = mean.get((BASE, metric, "test"), math.nan)
@@ -117,8 +161,40 @@ def rank_correlations(points: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").astype({"settings": int})
 
 
+def explanations(points: pd.DataFrame) -> pd.DataFrame:
+    """How well each quantity alone orders the settings: Spearman's correlation with accuracy.
+
+    Args:
+        points: see :func:`sharpness_points`; settings that lack a quantity are left out.
+
+    Returns:
+        One row a quantity, by its words, the one with the largest mean absolute correlation first.
+        A column for each measure and data set, and, of two data sets or more, one across them,
+        with the settings of all together: accuracy is then taken below the best setting of the
+        same data set, and the quantity as it is. So it is large only where the same value is good
+        on every data set. Empty without settings.
+    """
+    whole = points.dropna(subset=list(QUANTITIES))
+    columns: dict[tuple[str, str], dict[str, float]] = {}
+    for measure in _titles() if len(whole) else ():
+        below = whole[measure] - whole.groupby("data")[measure].transform("max")
+        groups = {data: own.index for data, own in whole.groupby("data", sort=False)}
+        if len(groups) > 1:
+            groups["across data sets"] = whole.index
+        for data, rows in groups.items():
+            columns[measure, str(data)] = {
+                words: float(spearmanr(whole.loc[rows, name], below[rows]).statistic)
+                for name, words in QUANTITIES.items()
+            }
+    found = pd.DataFrame(columns)
+    order = found.abs().mean(axis=1).sort_values(ascending=False, kind="stable").index
+    return found.loc[order]
+
+
 def _data(chosen: Study) -> str:
     """The words for a study's data."""
+    if chosen is STATIC:
+        return "sentences (STS-B)"
     return chosen.data or title(str(chosen.settings["dataset"]))
 
 
