@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from sample_runs import TINY
+from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import DescrStatsW
 
@@ -31,11 +32,14 @@ from weince_lib.studies.decide import (
     Rule,
     decide,
     decide_beyond,
+    decide_elsewhere,
     holm,
 )
 from weince_lib.studies.grid import STUDIES, Setting, study
 from weince_lib.studies.grid_beyond import (
     BETS,
+    CONDITIONS,
+    DECISION,
     DECOUPLED,
     GATE,
     GATE_FASHION,
@@ -45,6 +49,7 @@ from weince_lib.studies.grid_beyond import (
     MEASURES,
     PASSES,
     decision,
+    elsewhere,
     gate,
 )
 
@@ -417,3 +422,62 @@ def test_a_decision_of_made_up_records():
     row = first.iloc[0]
     assert row["contrast"] == "A: endpoint from the tail, not InfoNCE, τ on validation"
     assert len(PRIMARY_CONTRASTS) == 5
+
+
+# Elsewhere ----------------------------------------------------------------------------------------
+
+
+def conditions(passing=("bet-tail",)):
+    """The six studies as they are once the gates have chosen InfoNCE at 0.1 and a bet."""
+    one = {"infonce": 0.1, "decoupled": 0.1, "passing": list(passing)}
+    return [elsewhere(condition, dict.fromkeys(GATES, one)) for condition in CONDITIONS]
+
+
+def test_elsewhere_one_thing_is_another_and_no_seed_is_shared():
+    studies = conditions()
+    seeds = [seed for s in studies for seed in s.seeds]
+    assert len(seeds) == len(set(seeds)) == 18
+    assert not set(seeds) & {*GATE.seeds, *DECISION.seeds}
+    usual = GATE.example(1).canonical()
+    for chosen, (_, change) in zip(studies, CONDITIONS.values(), strict=True):
+        own = chosen.example(1).canonical()
+        common = {n for n in own if own[n] != usual.get(n)} - {"loss", "options", "temperature"}
+        assert common == set(change)
+        assert len(chosen.all_settings()) == 6
+        assert chosen.methods["infonce-fixed"][0].temperature == 0.1
+
+
+def test_elsewhere_has_no_finalist_before_the_gates():
+    studies = conditions(passing=())
+    frames = [table(chosen) for chosen in studies]
+    assert decide_elsewhere(studies, frames).empty
+
+
+def test_a_mean_over_conditions_is_that_of_a_regression():
+    studies = conditions()
+    draw, frames, rows = np.random.default_rng(4), [], []
+    for chosen in studies:
+        # Validation chooses InfoNCE at 0.07; 0.1 is the fixed temperature.
+        frame = table(chosen, [("infonce-0.07", m, 0.1) for m in MEASURES])
+        frame = frame.drop_duplicates(["setting", "seed", "metric", "split"]).reset_index(drop=True)
+        on_test = frame["split"] == "test"
+        frame.loc[on_test, "value"] += draw.normal(0, 1, on_test.sum())
+        frames.append(frame.assign(replicate=0))
+        test = frame[(frame["split"] == "test") & (frame["metric"] == PROBE)]
+        wide = test.pivot(index="seed", columns="setting", values="value")
+        for against, setting in (("infonce-tuned", "tau=0.07"), ("infonce-fixed", "tau=0.1")):
+            gap = wide["self-setting rule=tail"] - wide[setting]
+            rows += [{"study": chosen.name, "against": against, "gap": g} for g in gap]
+    found = decide_elsewhere(studies, frames).query("metric == @PROBE").set_index("b")
+    for against, own in pd.DataFrame(rows).groupby("against"):
+        fit = OLS(own["gap"], pd.get_dummies(own["study"], dtype=float)).fit()
+        mean = fit.t_test(np.full((1, 6), 1 / 6))
+        row = found.loc[against]
+        assert row["difference"] == pytest.approx(float(mean.effect[0]))
+        assert (row["low"], row["high"]) == pytest.approx(tuple(mean.conf_int()[0]))
+        assert row["df"] == 12 and len(row["by_study"]) == 6
+    assert (
+        decide_elsewhere(studies, [f[f["seed"] != 501] for f in frames])["word"]
+        .eq(NOT_FINISHED)
+        .all()
+    )

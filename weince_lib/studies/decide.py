@@ -45,6 +45,9 @@ each against the tuned InfoNCE.
 - *better* or *worse, by less than 0.5*: both are below 5 %.
 - *undecided*: neither is.
 
+*Elsewhere.* Whether a finalist keeps up where it was not chosen is judged over six studies
+together, see :func:`decide_elsewhere`.
+
 A difference of 0 is called better or worse anywhere in the family with a probability of at most 5
 %; so is one of 0.5 or more called less than 0.5. Intervals are still Bonferroni's, as Holm's tests
 come without any: where one holds 0 beside the word *better*, it was Holm that rejected.
@@ -320,6 +323,58 @@ def decide_beyond(study: Study, frame: pd.DataFrame, *, images: int = 0) -> pd.D
         found.insert(0, "family", family)
         parts.append(found)
     return pd.concat(parts, ignore_index=True)
+
+
+def decide_elsewhere(studies: Sequence[Study], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Judge each finalist by its mean difference over studies with seeds of their own.
+
+    Each study gives one difference a seed; a method with several settings stands at the one that
+    validation chose there. The variance is pooled within studies.
+
+    Args:
+        studies: of the same methods and comparisons, with different seeds.
+        frames: the rows of each, see :func:`.selection.study_frame`.
+
+    Returns:
+        One row a measure and a comparison whose methods have settings: ``metric, a, b,
+        difference, error, df, low, high, word``, in points, and ``by_study``, the mean difference
+        in each. ``not finished`` where a study lacks a seed.
+    """
+    rows: list[dict[str, Any]] = []
+    chosen = [tuned(s, f, PRIMARY_MEASURES[0]) for s, f in zip(studies, frames, strict=True)]
+    for metric in PRIMARY_MEASURES:
+        tables = [
+            seed_table(*parts[:2], metric, parts[2])
+            for parts in zip(studies, frames, chosen, strict=True)
+        ]
+        for a, b in studies[0].compare:
+            if not (studies[0].methods[a] and studies[0].methods[b]):
+                continue
+            row: dict[str, Any] = {"metric": metric, "a": a, "b": b}
+            found = [_differences(table, a, b) for table in tables]
+            if any(len(d) < len(s.seeds) for d, s in zip(found, studies, strict=True)):
+                rows.append(row | {"word": NOT_FINISHED})
+                continue
+            counts = np.array([len(d) for d in found])
+            df = int((counts - 1).sum())
+            variance = sum(float(((d - d.mean()) ** 2).sum()) for d in found) / df
+            mean = float(np.mean([d.mean() for d in found]))
+            error = math.sqrt(variance * float((1.0 / counts).sum())) / len(found)
+            half = float(stats.t.ppf(1.0 - BEYOND.level / 2.0, df)) * error
+            row |= {"difference": mean, "error": error, "df": df}
+            row |= {"low": mean - half, "high": mean + half}
+            row["word"] = word(row["low"], row["high"], BEYOND.margin)
+            row["by_study"] = {s.name: float(d.mean()) for s, d in zip(studies, found, strict=True)}
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _differences(table: pd.DataFrame, a: str, b: str) -> pd.Series:
+    """The differences a - b of one measure, at the seeds that both have."""
+    values = table.pivot(index="seed", columns="method", values="accuracy")
+    if not {a, b} <= set(values):
+        return pd.Series(dtype=float)
+    return (values[a] - values[b]).dropna()
 
 
 def decide_study(

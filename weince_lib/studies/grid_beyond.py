@@ -14,6 +14,9 @@ Fixed before the first run (``paper/registered.toml`` holds the hashes of gates 
   :func:`gate` carries it out.
 - *Shown beside them* (``cpu-beyond-pairs``, ``cpu-beyond-static``): the same question on digit
   pairs and on sentences, four seeds each. Seeds differ too much there for a decision.
+- *Elsewhere* (``cpu-beyond-batch-64`` and five more, :data:`CONDITIONS`): the finalists, without
+  any change, where one thing of the recipe on CIFAR-10 (JPEG) is another. Three seeds of its own
+  for each.
 - *Decision* (``cpu-beyond-decide``, ``cpu-beyond-decide-fashion``): the finalists, InfoNCE and the
   decoupled softmax at their chosen temperatures, on twelve seeds that the gate has not seen. How
   they are judged stands in :mod:`.decide`, under *Beyond the blend*.
@@ -359,6 +362,18 @@ def _chosen(name: str) -> dict[str, Any] | None:
         return None
 
 
+def _finalists(
+    chosen: Mapping[str, Mapping[str, Any] | None],
+) -> dict[str, tuple[Setting, ...]]:
+    """The setting of each bet that all gates let pass, and none of the others."""
+    return {
+        name: (setting,)
+        if all(other is not None and name in other["passing"] for other in chosen.values())
+        else ()
+        for name, setting in SELF_SETTING.items()
+    }
+
+
 def decision(gate_of: Study, chosen: Mapping[str, Mapping[str, Any] | None]) -> Study:
     """The decision that follows a gate.
 
@@ -368,12 +383,7 @@ def decision(gate_of: Study, chosen: Mapping[str, Mapping[str, Any] | None]) -> 
             them let pass, so that there is none before the last gate has chosen.
     """
     own = chosen[gate_of.name]
-    methods: dict[str, tuple[Setting, ...]] = {
-        name: (setting,)
-        if all(other is not None and name in other["passing"] for other in chosen.values())
-        else ()
-        for name, setting in SELF_SETTING.items()
-    }
+    methods = _finalists(chosen)
     for kind, settings in _TEMPERATURE_GRIDS.items():
         methods[f"{kind}-tuned"] = (
             () if own is None else (settings[f"{kind}-{float(own[kind]):g}"],)
@@ -410,4 +420,72 @@ def decision(gate_of: Study, chosen: Mapping[str, Mapping[str, Any] | None]) -> 
 _CHOSEN = {name: _chosen(name) for name in GATES}
 DECISION, DECISION_FASHION = (decision(study, _CHOSEN) for study in GATES.values())
 
-STUDIES = (GATE, GATE_FASHION, DECISION, DECISION_FASHION, PAIRS, STATIC)
+
+# Elsewhere ----------------------------------------------------------------------------------------
+
+#: Names of the conditions, words for readers, and what each changes in the recipe of the gate.
+CONDITIONS: dict[str, tuple[str, dict[str, int]]] = {
+    "batch-64": ("batches of 64", {"batch_size": 64}),
+    "batch-512": ("batches of 512", {"batch_size": 512}),
+    "half": ("half the images", {"train_limit": 10_000}),
+    "twice": ("twice the images", {"train_limit": 40_000}),
+    "dim-32": ("a projection to 32", {"projection_dim": 32}),
+    "dim-256": ("a projection to 256", {"projection_dim": 256}),
+}
+#: What InfoNCE is tuned over in each condition: the gate's, without the two highest, which lay
+#: three points and more below the best on this data set in the studies before.
+ELSEWHERE_TEMPERATURES = tuple(tau for tau in TEMPERATURES if tau < 0.3)
+ELSEWHERE_RULE = (
+    "For each finalist, on converged probe and R@1: the mean over the six conditions of its "
+    "difference to InfoNCE tuned anew in the condition (validation of the converged probe, over "
+    "the condition's seeds), and to InfoNCE at the one temperature that gate cpu-beyond chose. The "
+    "variance is that of the differences within conditions, pooled; seeds of different conditions "
+    "differ, so that all differences are independent. A t-interval at 95 %, a margin of 0.5 "
+    "points, and the words of weince_lib.studies.decide. The finalist is ahead of the one "
+    "temperature if its mean difference to it is better."
+)
+
+
+def elsewhere(condition: str, chosen: Mapping[str, Mapping[str, Any] | None]) -> Study:
+    """The study of one condition.
+
+    Args:
+        condition: a key of :data:`CONDITIONS`.
+        chosen: as for :func:`decision`.
+    """
+    words, change = CONDITIONS[condition]
+    first = 501 + 10 * list(CONDITIONS).index(condition)
+    of_gate = chosen[GATE.name]
+    infonce = {
+        name: setting
+        for name, setting in INFONCE.items()
+        if setting.temperature in ELSEWHERE_TEMPERATURES
+    }
+    fixed = () if of_gate is None else (INFONCE[f"infonce-{float(of_gate['infonce']):g}"],)
+    return Study(
+        name=f"cpu-beyond-{condition}",
+        question=(
+            f"On CIFAR-10 (JPEG) with {words}: do the losses that passed the gate, without any "
+            "change, keep up with InfoNCE tuned anew, and are they ahead of InfoNCE at the "
+            "temperature that was best in the main study?"
+        ),
+        profile="cpu",
+        titles=TITLES | {"infonce-fixed": "InfoNCE, τ of the main study"},
+        settings=RECIPE | change,
+        seeds=(first, first + 1, first + 2),
+        methods={
+            **_finalists(chosen),
+            **single(infonce),
+            "infonce-tuned": tuple(infonce.values()),
+            "infonce-fixed": fixed,
+        },
+        by_rule=dict.fromkeys(BETS, f"passed the gates {' and '.join(GATES)}")
+        | {"infonce-fixed": f"chosen on validation by study {GATE.name}"},
+        compare=tuple((bet, b) for b in ("infonce-tuned", "infonce-fixed") for bet in BETS),
+        rule=ELSEWHERE_RULE,
+    )
+
+
+ELSEWHERE = tuple(elsewhere(condition, _CHOSEN) for condition in CONDITIONS)
+
+STUDIES = (GATE, GATE_FASHION, DECISION, DECISION_FASHION, PAIRS, STATIC, *ELSEWHERE)
