@@ -12,12 +12,19 @@ from collections.abc import Sequence
 import pandas as pd
 from scipy.stats import spearmanr
 
-from ..studies.decide import PRIMARY_MEASURES, Contrast, decide_beyond, decide_study
+from ..studies.decide import (
+    PRIMARY_MEASURES,
+    Contrast,
+    decide_beyond,
+    decide_elsewhere,
+    decide_study,
+)
 from ..studies.grid import study
 from ..studies.grid_beyond import (
     BETS,
     DECISION,
     DECISION_FASHION,
+    ELSEWHERE,
     GATES,
     PAIRS,
     STATIC,
@@ -50,12 +57,12 @@ QUANTITIES = {
 
 
 def progress() -> pd.DataFrame:
-    """Runs of gates, decisions and shown studies: one row a study, with ``runs`` and ``done``.
+    """How many runs of each study there are: one row a study, with ``runs`` and ``done``.
 
-    A decision has the runs that are known before the gates have chosen.
+    Before the gates have chosen, later studies have those of their runs that are known.
     """
     rows = []
-    for chosen in (*GATES.values(), *DECISIONS, *(s for s, _ in SHOWN)):
+    for chosen in (*GATES.values(), *DECISIONS, *ELSEWHERE, *(s for s, _ in SHOWN)):
         wanted = {(run.setting, run.seed) for run in chosen.runs()}
         frame = study_frame(chosen)
         own = frame[frame["experiment"] == chosen.experiment]
@@ -88,6 +95,13 @@ def verdicts() -> pd.DataFrame:
         found.insert(0, "study", chosen.name)
         parts.append(found)
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def verdicts_elsewhere() -> pd.DataFrame:
+    """The rows of :func:`.decide.decide_elsewhere` once a finalist has runs; else empty."""
+    if not any(ELSEWHERE[0].methods[bet] for bet in BETS):
+        return pd.DataFrame()
+    return decide_elsewhere(ELSEWHERE, [study_frame(chosen) for chosen in ELSEWHERE])
 
 
 def shown() -> pd.DataFrame:
