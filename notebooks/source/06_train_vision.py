@@ -362,7 +362,7 @@ pd.Series(checks, name="departures").round(9).to_frame()
 # **What it does not show.** Which loss is better.
 
 # %% tags=["checks", "hide-input"]
-# Checks of this run; a sanity floor for digits, where features must classify nine in ten.
+# Checks of this run. Raw pixels of digits reach 94 % with this probe, so that an encoder below 90 is at fault.
 history = record.details["history"]
 assert len(history) < 2 or history[-1]["loss"] < history[0]["loss"], "the loss did not go down"
 assert max(checks.values()) < 1e-9, checks

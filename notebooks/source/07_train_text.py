@@ -52,6 +52,7 @@ from weince_lib.studies.grid import study
 from weince_lib.studies.plan import expected_hours, require_gpu
 from weince_lib.studies.collect import load_study
 from weince_lib.runs.text import build_text_model, load_text, run_text, text_config
+from weince_lib.studies.tables import in_words
 from weince_lib.studies.text_tables import (
     METHOD_NAMES,
     distinct,
@@ -250,14 +251,13 @@ if not there:
                      "make it. What follows of it stays empty.**"))  # fmt: skip
 
 # %% [markdown]
-# STS-B by method. Each method's setting is chosen on dev among so many `settings`; `kappa_rho`, `kappa_aic` and `m` are
-# constants of WEINCE's $\lambda$. Then come the dev score and, on test, the mean, the half-width of its 95 % $t$-interval,
-# and the distribution over seeds. `-other` is a loss at a temperature other than 0.05. The first row is the encoder before
-# training.
+# STS-B by method. Each method's setting is chosen on dev among so many `settings`. $\kappa_\rho$, $\kappa_{\mathrm{AIC}}$ and $m$
+# are constants of WEINCE's $\lambda$ ([05](05_weince_loss.ipynb)). Then come the dev score and, on test, the mean, the half-width of
+# its 95 % $t$-interval, and the spread over seeds. *Another τ* is 0.07. The first row is the encoder before training.
 
 # %%
 table = sts_table(plan, frame)
-table.set_index(["method", "checkpoint"]).round(2)
+in_words(plan, table).set_index(["method", "checkpoint"]).round(2)
 
 # %% [markdown]
 # Differences within seeds, in points, by the rule that decides every study here (notebook
@@ -267,7 +267,7 @@ table.set_index(["method", "checkpoint"]).round(2)
 
 # %%
 differences = sts_differences(plan, frame)
-differences.set_index(["method", "against", "checkpoint"]).round(
+in_words(plan, differences).set_index(["method", "against", "checkpoint"]).round(
     {"difference": 2, "low": 2, "high": 2, "p_value": 3}
 )
 

@@ -156,7 +156,8 @@ over_seeds = t_interval(shapes)
 # A caution: the estimate with a known endpoint presupposes one, so its shape is negative by construction. Three things
 # carry information: **how far below 0** the shape lies, whether maximum likelihood, which presupposes no endpoint, agrees,
 # and whether the fitted law follows the dots. The rest of this notebook asks these three, and what a single batch can know.
-#
+
+# %% [markdown]
 # ## Which threshold?
 #
 # If the excesses over some $u_0$ are generalised Pareto, so are those over every higher $u$, with the same $\xi$ and with
@@ -245,7 +246,9 @@ for seed, bank in banks.items():
             "exponential: share above 1": np.exp(-(1 - free.threshold) / excess.mean()),
         }
 found = pd.DataFrame(found).T.rename_axis(["encoder seed", "quantile"])
-found.assign(**{c: found[c].astype(float).round(4) for c in found if c != "interval"})
+p = found["p, endpoint = 1"].map(lambda p: "< 0.0001" if p < 1e-4 else f"{p:.4f}")
+numbers = found.drop(columns=["interval", p.name]).astype(float).round(4)
+found.assign(**numbers, **{p.name: p})
 
 # %%
 at_quantile = found.xs(quantile, level="quantile")

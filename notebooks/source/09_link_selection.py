@@ -202,7 +202,7 @@ table_4 = pd.DataFrame(
         for seed, record in records.items()
     }
 )
-table_4.round(4)
+table_4.round(4).astype(object).mask(table_4.round(4) == 0, "< 0.0001")
 
 # %% [markdown]
 # *Our Table 4.*
@@ -211,13 +211,16 @@ table_4.round(4)
 # gets there when every batch gains. That of the parametric bootstrap cannot go below $1/(B+1)$.
 
 # %%
-summary = {
-    name: over_seeds(name)
-    for name in ("lambda_hat", "held_out_gain", "cv_gain", "probability_ratio")
+words = {
+    "lambda_hat": "fitted weight λ̂",
+    "held_out_gain": "gain, held out",
+    "cv_gain": "gain, 5 folds",
+    "probability_ratio": "probability ratio",
 }
+summary = {name: over_seeds(name) for name in words}
 largest_p = max(max(r.metric("p_t"), r.metric("p_wild")) for r in records.values())
 for name, i in summary.items():
-    print(f"{name}: {i.mean:.2f} [{i.low:.2f}, {i.high:.2f}] over {i.n} encoder seeds")
+    print(f"{words[name]}: {i.mean:.2f} [{i.low:.2f}, {i.high:.2f}] over {i.n} encoder seeds")
 
 # %% [markdown]
 # ## Endpoint, or merely steeper at the top?
@@ -324,8 +327,9 @@ plt.show()
 # eighth of the data's, so selection alone does not explain that. By rank, the weight hardly depends on hardness,
 # and the gain is **larger** with easier negatives.
 #
-# Below, `hardness_effect` is the value for the hardest quarter of the fixed pool less that for all of it, and `pool_effect`
-# that for the largest pool less that for the smallest.
+# The table has two kinds of rows. The effect *of hardness* is the value for the hardest quarter of the fixed pool less that for
+# all of it. The effect *of the pool* is the value for the largest pool less that for the smallest. Means and 95 %
+# $t$-intervals over encoder seeds.
 
 # %%
 effects = {
@@ -333,8 +337,22 @@ effects = {
     for what in ("hardness_effect_blend", "hardness_effect_gain", "pool_effect_blend")
     for how in ("winner_kept", "simulated", "by_rank")
 }
-for name, i in effects.items():
-    print(f"{name}: {i.mean:.2f} [{i.low:.2f}, {i.high:.2f}]".replace("-0.00", "0.00"))
+parts = {
+    "hardness_effect_blend": "of hardness on the weight λ̂",
+    "hardness_effect_gain": "of hardness on the gain (nats)",
+    "pool_effect_blend": "of the pool on the weight λ̂",
+}
+sets = {"winner_kept": "winner kept", "simulated": "softmax winners", "by_rank": "by rank"}
+pd.DataFrame(
+    {
+        column: {
+            row: f"{i.mean:.2f} [{i.low:.2f}, {i.high:.2f}]".replace("-0.00", "0.00")
+            for what, row in parts.items()
+            for i in [effects[f"{what}_{how}"]]
+        }
+        for how, column in sets.items()
+    }
+).rename_axis("effect")
 
 # %% [markdown]
 # The softmax is one link without an endpoint. The power link from above is another: steeper near the cap, finite
@@ -374,11 +392,11 @@ made.loc["data"] = [
     effects["hardness_effect_gain_by_rank"].mean,
     effects["pool_effect_blend_winner_kept"].mean,
 ]
-made.round(2)
+made.round(2).astype(object).fillna("–")
 
 # %% [markdown]
 # *Mean over encoders: what the hardest quarter of the negatives gains over all of them, in nats, and what the largest pool
-# adds to the weight. No number where winners score no higher than chance in some set.*
+# adds to the weight. A dash stands where winners score no higher than chance in some set.*
 #
 # The power link shows both of the paper's effects and has no endpoint. A true endpoint with $\beta = 1$ lowers the
 # gain. One with $\beta = 2$ raises the gain and hardly changes the weight. So the ablations with harder negatives speak against

@@ -38,6 +38,7 @@ from weince_lib.studies.tables import (
     METRIC_NAMES,
     NOT_GIVEN,
     TABLES,
+    in_words,
     paper_table,
     shown,
     wide,
@@ -108,7 +109,7 @@ pd.concat([shown(tables["6"]), shown(tables["7"])])
 #
 # The tables above follow the paper: InfoNCE at its default temperature, WEINCE as validation chooses it. So WEINCE is tuned
 # and InfoNCE is not. A study can have more methods, such as InfoNCE with a temperature chosen on validation
-# (`infonce-tuned`). In the column `setting`, `kappa_rho`, `kappa_aic` and `m` are constants of WEINCE's blend weight.
+# (*τ on validation*). In the column `setting`, $\kappa_\rho$, $\kappa_{\mathrm{AIC}}$ and $m$ are constants of WEINCE's blend weight.
 #
 # At the paper's learning rate the linear probe of a narrow encoder is still far from converged after its 100
 # epochs. Beside it stands the same probe on standardised features with a rate at which it does converge.
@@ -120,19 +121,12 @@ pd.concat([shown(tables["6"]), shown(tables["7"])])
 metrics = ["linear_accuracy", "standardised_linear_accuracy", "recall_at_1", "knn_accuracy"]
 
 
-def readable(table, numbers):
-    table = table.assign(metric=table["metric"].map(METRIC_NAMES))
-    return table.round(numbers).set_index(["metric", "method"])
-
-
+digits = dict.fromkeys(("validation", "value", "low", "high"), 2)
 for name, frame in ours.items():
     display(Markdown(f"**{name}.** {study(name).question}"))
-    display(
-        readable(
-            method_table(study(name), frame, metrics),
-            dict.fromkeys(("validation", "value", "low", "high"), 2),
-        )
-    )
+    table = in_words(study(name), method_table(study(name), frame, metrics))
+    table = table.assign(metric=table["metric"].map(METRIC_NAMES)).round(digits)
+    display(table.set_index(["metric", "method"]))
 
 # %% [markdown]
 # The tables of the paper as files, one row a data set, encoder, metric and loss.
