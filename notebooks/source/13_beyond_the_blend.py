@@ -49,8 +49,9 @@ from weince_lib.experiments import (
 )
 from weince_lib.losses import EndpointLink, EndpointLoss, InfoNCELoss, SelfSettingLoss
 from weince_lib.publish import beyond
+from weince_lib.publish.findings import MEASURES
 from weince_lib.studies.decide import finding
-from weince_lib.studies.grid_beyond import BETS, GATE, PREDICTIONS, RULE
+from weince_lib.studies.grid_beyond import BETS, GATE, GATES, PREDICTIONS, RULE
 from weince_lib.vision import augmentation
 
 torch.set_num_threads(1)
@@ -195,8 +196,26 @@ for gate in beyond.finished_gates():
 verdicts = beyond.verdicts()
 for row in verdicts.to_dict("records"):
     print(f"{row['data']}, {row['metric']}, {row['contrast']}: {finding(row)}")
+elsewhere = beyond.verdicts_elsewhere()
+for row in elsewhere.to_dict("records"):
+    print(f"mean over six changes of the recipe, {row['a']} against {row['b']}: {finding(row)}")
 if not len(verdicts):
     print("no rule has been judged yet")
+
+# %% [markdown]
+# Two smaller studies stand beside the gates: digit pairs, and the word vectors of [07](07_train_text.ipynb). Their seeds differ too much
+# to decide anything. Differences to InfoNCE at the temperature that validation chooses, in points of test accuracy (of Spearman's
+# correlation for sentences), with 95 % intervals that hold together for each measure of a study.
+
+# %%
+beside = beyond.shown()
+if len(beside):
+    beside["measure"] = beside["metric"].replace(MEASURES | {"sts_spearman": "STS-B"})
+    beside["difference"] = [finding(row) for row in beside.to_dict("records")]
+    rows = ["data", "contrast"]
+    display(beside.pivot(index=rows, columns="measure", values="difference").fillna(""))
+else:
+    print("no runs yet")
 
 # %% [markdown]
 # ## What orders the losses that have been run?
@@ -237,6 +256,24 @@ order.round(2)
 #
 # So the number to set is how many negatives compete, and the best number depends on the data. A rule with
 # nothing to tune has to find it. This reading was made after the runs; the gate tests it.
+
+# %% [markdown]
+# The studies of this notebook record further quantities after each run: how far positives are apart, how evenly the
+# embeddings spread, how large their spread is, how well the best softmax explains the positives, and how much of the push falls on
+# negatives of the anchor's own class. Which of them alone orders the losses? The numbers are Spearman's correlations with accuracy,
+# within a data set and across all of them. Across, a setting's accuracy counts from the best one of its data set, so that a quantity
+# scores high only if the same value of it is good everywhere.
+
+# %%
+quantities = beyond.explanations(
+    beyond.sharpness_points(beyond.finished(*GATES, "cpu-beyond-pairs"))
+)
+if len(quantities):
+    figure = plots.explanations(quantities)
+    plots.save_figure(figure, "explanations")
+    plt.show()
+else:
+    print("no runs yet")
 
 # %% [markdown]
 # ## Answer

@@ -73,11 +73,16 @@ def progress() -> pd.DataFrame:
     return pd.DataFrame(rows).set_index("study")
 
 
-def finished_gates() -> list[Gate]:
-    """What the gates say whose runs are whole."""
+def finished(*names: str) -> list[str]:
+    """Those of the studies of :func:`progress` whose runs are all done."""
     counts = progress()
     whole = counts.index[counts["done"] == counts["runs"]]
-    return [gate(chosen, study_frame(chosen)) for name, chosen in GATES.items() if name in whole]
+    return [name for name in names if name in whole]
+
+
+def finished_gates() -> list[Gate]:
+    """What the gates say whose runs are whole."""
+    return [gate(GATES[name], study_frame(GATES[name])) for name in finished(*GATES)]
 
 
 def verdicts() -> pd.DataFrame:
@@ -105,16 +110,16 @@ def verdicts_elsewhere() -> pd.DataFrame:
 
 
 def shown() -> pd.DataFrame:
-    """Differences to the tuned InfoNCE in the studies that decide nothing; empty without runs.
+    """Differences to the tuned InfoNCE in the studies that decide nothing, of those that are whole.
 
     The rows of :func:`.decide.decide_study` with ``study`` and ``data`` before them. The contrasts
     of a study are one family for each of its measures.
     """
     parts = []
     for chosen, measures in SHOWN:
-        frame = study_frame(chosen)
-        if frame.empty:
+        if not finished(chosen.name):
             continue
+        frame = study_frame(chosen)
         pairs = [Contrast(chosen.title(a), a, b) for a, b in chosen.compare]
         found = decide_study(chosen, frame, pairs, primary=measures, secondary=())
         found.insert(0, "data", _data(chosen))
@@ -153,7 +158,8 @@ def sharpness_points(names: Sequence[str]) -> pd.DataFrame:
                 base = mean.get((BASE, metric, "test"), math.nan)
                 row[MEASURES[metric]] = mean.get((setting, metric, "test"), math.nan) - base
             rows.append(row)
-    return pd.DataFrame(rows).dropna(subset=["negatives", *_titles()]).reset_index(drop=True)
+    points = pd.DataFrame(rows, columns=None if rows else ["data", *QUANTITIES, *_titles()])
+    return points.dropna(subset=["negatives", *_titles()]).reset_index(drop=True)
 
 
 def rank_correlations(points: pd.DataFrame) -> pd.DataFrame:
