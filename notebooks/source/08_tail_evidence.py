@@ -390,11 +390,12 @@ if sentences:
 # ## Answer
 #
 # On these encoders of images, yes. Above the 0.99 quantile the shape of the tail is −0.35 on CIFAR-10 (JPEG) at the paper's
-# temperature (the paper's encoder: −0.39) and −0.14 at the tuned one. On digits it is −0.57 [−0.64, −0.51], and a fit that is not told where the endpoint lies puts it 0.0013 below the cap. An exponential tail would put 7 %
-# of the exceedances above cosine 1. Most anchors' own tails say "endpoint", and anchors differ more than sampling makes them.
+# temperature (the paper's encoder: −0.39) and −0.14 at the tuned one. On digits it is −0.57 [−0.64, −0.51]. A fit that is not told
+# where the endpoint lies puts it 0.0013 below the cap there. Most anchors' own tails say "endpoint", and anchors differ more than
+# sampling makes them.
 #
-# **What it rests on.** Eight small encoders of CIFAR-10 (JPEG) a setting and four of 8×8 digits, a million pairs of negatives or more for each. Intervals treat the encoder or the batch
-# as the unit.
+# **What it rests on.** Eight small encoders of CIFAR-10 (JPEG) a setting and four of 8×8 digits, a million pairs of negatives or
+# more for each. The encoder is the unit of the intervals.
 #
 # **What it does not show.** Which *link*, the rule from cosines to winning probabilities, is right: that does not follow from the tail
 # of the scores ([03](03_link_functions.ipynb)). On the sentence encoders of [07](07_train_text.ipynb) the same fit shows no endpoint.

@@ -326,7 +326,8 @@ plt.show()
 # In the growing pool the control climbs to $\hat\lambda = 1$ as well, without an endpoint. In the fixed pool its rise is about an
 # eighth of the data's, so selection alone does not explain that. By rank, the weight hardly depends on hardness,
 # and the gain is **larger** with easier negatives.
-#
+
+# %% [markdown]
 # The table has two kinds of rows. The effect *of hardness* is the value for the hardest quarter of the fixed pool less that for
 # all of it. The effect *of the pool* is the value for the largest pool less that for the smallest. Means and 95 %
 # $t$-intervals over encoder seeds.
@@ -496,11 +497,11 @@ if sentences:
 #
 # The blend explains held-out winners better than the softmax: by 0.18 nats an anchor on encoders of CIFAR-10 (JPEG), by 0.11
 # [0.06, 0.16] on those of digits (the paper: 0.22 to 0.36). But a power link, which is
-# steeper near the cap and finite at it, does as well: the blend gains 0.00 [−0.01, 0.01] over it. So the winners speak against a logit
-# that is a straight line in the cosine, and not for an endpoint.
+# steeper near the cap and finite at it, does as well: the blend gains 0.00 [−0.01, 0.01] over it. So the winners speak against a
+# straight line in the cosine, and not for an endpoint.
 #
-# The paper's hardness ablations do not tell the two apart either. When the pool grows, $\hat\lambda$ rises by 0.99 [0.97, 1.00] under a
-# softmax too, as much as in the data.
+# The paper's hardness ablations do not tell the two apart. When the pool grows, $\hat\lambda$ rises by 0.99 [0.97, 1.00] under a
+# softmax too.
 #
 # **What it rests on.** Eight small encoders of CIFAR-10 (JPEG) and four of 8×8 digits, held-out batches, and controls with winners drawn from known links.
 #

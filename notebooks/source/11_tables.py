@@ -70,7 +70,8 @@ tables = {number: paper_table(number, chosen) for number in TABLES}
 # **test** metric is shown, separately for each metric (Appendix F.1, F.4). A comparison rests on the
 # difference within seeds, $d_e = \mu_e^{\text{WEINCE}} - \mu_e^{\text{InfoNCE}}$: both losses start from the
 # same weights and see the same batches. Its interval is the one above with $d_e$ for $\mu_e$.
-#
+
+# %% [markdown]
 # ## Table 2 · linear accuracy (%)
 #
 # After ± stands the half-width of a 95 % $t$-interval over four encoders. The paper gives no interval of the difference,

@@ -121,7 +121,8 @@ for name, loss in shown.items():
 # *Measures.* Two decide: a linear probe on standardised features, trained until it converges, and the nearest neighbour
 # (R@1). Two stand beside them: the paper's probe, which has not converged on features this narrow, and kNN with 50 votes.
 # Nothing is trained for R@1 and kNN, so that a gain there cannot come from a probe that merely learns faster.
-#
+
+# %% [markdown]
 # *Rule.* A linear model with an effect of the seed and one of the setting gives each difference and its error. The
 # five intervals of a measure hold at 95 % together (Bonferroni). A difference is *better* or *worse* if its interval leaves 0
 # out, *equivalent* if the interval lies within ±0.97 points, the paper's smallest gain in linear accuracy, and *undecided*
