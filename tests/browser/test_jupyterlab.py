@@ -1,4 +1,7 @@
-"""A reader opens a notebook in JupyterLab and runs all cells: outputs and figures, no error."""
+"""A reader opens a notebook in JupyterLab: a kernel, no box, and a figure that moves once run.
+
+That every cell runs and shows what is committed, the notebook regression tests.
+"""
 
 import os
 import shutil
@@ -18,8 +21,6 @@ from weince_lib.publish import notebooks
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = "05_weince_loss"
 TOKEN = "of-this-test"
-#: Seconds: the notebook takes two minutes on a quiet core, and a busy machine several times that.
-PATIENCE = 1500
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +29,6 @@ def checkout(tmp_path_factory):
     home = tmp_path_factory.mktemp("lab") / "companion"
     shutil.copytree(ROOT / "notebooks", home / "notebooks")
     shutil.copytree(ROOT / "paper", home / "paper")
-    # Without outputs, so that those seen later are the browser's.
-    nbformat.write(notebooks.build(NOTEBOOK), home / "notebooks" / f"{NOTEBOOK}.ipynb")
     return home
 
 
@@ -80,70 +79,13 @@ def page(browser, server):
     opened.close()
 
 
-def boxes(page):
-    """Texts of dialogues and notifications that are open."""
-    found = page.locator(".jp-Dialog, .Toastify__toast")
-    return found.all_inner_texts()
-
-
-def saved(page, path):
-    """The code cells of the notebook, saved from the browser."""
-    before = path.stat().st_mtime_ns
-    page.keyboard.press("Control+s")
-    notebook = None
-    for _ in range(120):
-        time.sleep(0.25)
-        try:
-            notebook = nbformat.read(path, as_version=4)
-        except nbformat.reader.NotJSONError:  # the server is writing it
-            continue
-        if path.stat().st_mtime_ns != before:
-            break
-    assert notebook is not None, f"{path.name} is never whole"
-    return [cell for cell in notebook.cells if cell.cell_type == "code"]
-
-
-def errors(cells):
-    return [out for cell in cells for out in cell.outputs if out.output_type == "error"]
-
-
 def test_notebook_opens_with_the_kernel_python3_and_without_a_box(page):
     page.wait_for_function(
         "document.querySelector('.jp-KernelName')?.innerText.startsWith('Python 3')",
         timeout=240_000,
     )
     page.wait_for_selector(".jp-RenderedMarkdown mjx-container", timeout=120_000)
-    assert boxes(page) == []
-
-
-def test_all_cells_run_and_show_outputs_and_figures(page, checkout):
-    path = checkout / "notebooks" / f"{NOTEBOOK}.ipynb"
-    assert not any(cell.outputs for cell in nbformat.read(path, 4).cells if "outputs" in cell)
-    page.locator(".lm-MenuBar-item", has_text="Run").first.click()
-    page.locator(".lm-Menu-item", has_text="Run All Cells").first.click()
-    began = time.monotonic()
-    cells = saved(page, path)
-    while not cells[-1].execution_count or not cells[-1].outputs:
-        assert not errors(cells), errors(cells)
-        assert boxes(page) == []
-        assert time.monotonic() - began < PATIENCE, [cell.execution_count for cell in cells]
-        time.sleep(5)
-        cells = saved(page, path)
-    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
-    assert errors(cells) == []
-    outputs = [out for cell in cells for out in cell.outputs]
-    # What Jupyter shows on red ground: warnings and whatever else goes to stderr.
-    assert [out.text for out in outputs if out.get("name") == "stderr"] == []
-    plots = [cell for cell in cells if "plt.show()" in cell.source]
-    assert plots
-    for cell in plots:
-        assert any("image/png" in out.get("data", {}) for out in cell.outputs), cell.source
-    assert boxes(page) == []
-    # In the page too, and drawn. Cells far from view are not in it.
-    page.wait_for_function(
-        "[...document.querySelectorAll('.jp-RenderedImage img')].some(i => i.naturalWidth > 100)",
-        timeout=60_000,
-    )
+    assert page.locator(".jp-Dialog, .Toastify__toast").all_inner_texts() == []
 
 
 def test_a_figure_with_sliders_is_words_until_trusted_and_moves_once_run(browser, server, checkout):
@@ -170,7 +112,4 @@ def test_a_figure_with_sliders_is_words_until_trusted_and_moves_once_run(browser
     figure.locator(".candidate").first.wait_for(timeout=240_000)
     figure.get_by_label("Blend weight λ").press("Home")
     assert figure.locator("main").get_attribute("data-weight") == "0"
-    # All of it shows: the frame has taken the figure's height.
-    assert abs(page.locator(".jp-OutputArea-output iframe").bounding_box()["height"]
-               - figure.locator("main").bounding_box()["height"]) < 2  # fmt: skip
     page.close()

@@ -66,5 +66,5 @@ def test_rows_of_several_pairs_are_in_a_batch_once():
 def test_too_few_negatives_is_an_error():
     rng = np.random.default_rng(4)
     labels = np.r_[np.zeros(58), np.ones(2)].astype(int)
-    with pytest.raises(ValueError, match="an anchor has 2 negatives in a batch of 60 rows"):
+    with pytest.raises(ValueError, match=r"2 negatives.*60"):
         corrections(rng.standard_normal((60, 8)), labels=labels)

@@ -121,9 +121,9 @@ def test_a_tail_without_spread_keeps_the_gate_shut():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"anchors": 0}, "anchors must be at least 1, got 0"),
-        ({"tails": [100], "negatives": [62]}, r"tail sizes \[100\] do not fit 62 negatives"),
-        ({"tails": [0, 16]}, r"tail sizes \[0, 16\] do not fit"),
+        ({"anchors": 0}, "anchors"),
+        ({"tails": [100], "negatives": [62]}, r"\[100\].*62 negatives"),
+        ({"tails": [0, 16]}, r"\[0, 16\]"),
     ],
 )
 def test_bad_grid(options, message):

@@ -81,7 +81,7 @@ def test_subsets_are_drawn_without_replacement_from_the_anchors_negatives():
         assert len(set(row)) == 20
         assert set(row) <= set(bank.scores[0, a, 1:])
     assert np.array_equal(draw_subsets(bank, 20, 4, seed=3).negatives, subsets.negatives)
-    with pytest.raises(ValueError, match="60 negatives, got 61"):
+    with pytest.raises(ValueError, match="61"):
         draw_subsets(bank, 61, 1)
 
 
@@ -111,7 +111,7 @@ def test_a_duplicate_of_the_anchor_is_in_no_set():
     assert (drawn < 1.0).all()
     for size in (1, 3, 7):
         np.testing.assert_allclose(exact_risk(marked, size), exact_risk(without, size), atol=1e-12)
-    with pytest.raises(ValueError, match=r"1 of the 8 negatives .* cosine 1.* sets of 8"):
+    with pytest.raises(ValueError, match="cosine 1"):
         draw_subsets(marked, 8, 2)
 
 
@@ -132,7 +132,7 @@ def test_known_distances():
     assert distance(point[:1], point[1:2])[0] == 0  # one bin of the coarse ones
     assert distance(point[:1], point[2:])[0] == 1
     assert distance(point[:1], point[2:], "wasserstein")[0] == pytest.approx(1.05)
-    with pytest.raises(ValueError, match="'kl'; known: total variation, wasserstein"):
+    with pytest.raises(ValueError, match=r"'kl'.*wasserstein"):
         distance(point, point, "kl")
 
 
@@ -166,5 +166,5 @@ def test_softmax_follows_the_risk_exactly_as_its_temperature_goes_to_zero():
 
 
 def test_no_risk_is_an_error():
-    with pytest.raises(ValueError, match="no negative beats"):
+    with pytest.raises(ValueError, match="negative"):
         allocate(Subsets(np.array([0.9]), np.array([[[0.1, 0.2]]])), {})

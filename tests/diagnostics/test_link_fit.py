@@ -92,15 +92,15 @@ def test_winners_below_chance_have_an_infinite_temperature():
     assert fit.temperature == math.inf
     assert np.isnan(fit.blend).all()
     assert fit.log_likelihood == pytest.approx(-bank.anchors * math.log(20))
-    with pytest.raises(ValueError, match="no higher than chance"):
+    with pytest.raises(ValueError, match="chance"):
         profile_blend(worst)
 
 
 def test_what_cannot_be_fitted_is_an_error():
     bank = random_bank()
-    with pytest.raises(ValueError, match="no temperature above 0"):
+    with pytest.raises(ValueError, match="temperature"):
         fit_link(Design(bank.with_winners(bank.scores.argmax(axis=-1)), ("identity",)))
-    with pytest.raises(ValueError, match=r"'frechet'; known: identity, shortfall"):
+    with pytest.raises(ValueError, match=r"'frechet'.*identity, shortfall"):
         Design(random_bank(), ("frechet",))
 
 

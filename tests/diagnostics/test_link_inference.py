@@ -67,7 +67,7 @@ def test_no_gain_anywhere_is_no_evidence():
 
 @pytest.mark.parametrize(
     ("gains", "message"),
-    [([0.1], "at least 2, got 1"), ([0.1, np.nan], r"\[1\] is nan"), ([[0.1, 0.2]], "shape")],
+    [([0.1], "got 1"), ([0.1, np.nan], "nan"), ([[0.1, 0.2]], "shape")],
 )
 def test_what_has_no_test_is_an_error(gains, message):
     with pytest.raises(ValueError, match=message):

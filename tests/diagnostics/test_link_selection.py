@@ -55,7 +55,7 @@ def test_cross_validation_against_refits():
         expected = held_out_gain(bank.of(kept), bank.of(out)).mean()
         assert found.gains[fold] == pytest.approx(expected, abs=1e-8)
     assert found.blends.shape == (5,)
-    with pytest.raises(ValueError, match="between 2 and 11"):
+    with pytest.raises(ValueError, match="2 and 11"):
         cross_validate(bank, folds=12)
 
 
@@ -84,9 +84,9 @@ def test_every_link_contains_what_its_name_says():
     for name in LINKS:
         assert found.per_batch[name].shape == (4,)
         assert (found.per_batch[name] < 0).all()
-    with pytest.raises(ValueError, match="'logit'; known: softmax, blend"):
+    with pytest.raises(ValueError, match=r"'logit'.*softmax, blend"):
         compare_links(bank, ["logit"])
-    with pytest.raises(ValueError, match="4 batches or more, got 3"):
+    with pytest.raises(ValueError, match=r"4 batches.*3"):
         halves(bank.of(range(3)))
 
 
@@ -117,7 +117,7 @@ def test_ablation_points_say_what_was_kept():
     assert ranked[0].anchors < 1 == ranked[1].anchors
     held_in, held_out = (half.hardest(10) for half in halves(bank))
     assert points[1].gain == pytest.approx(held_out_gain(held_in, held_out).mean(), abs=1e-9)
-    with pytest.raises(ValueError, match="'random'; known: winner kept, by rank"):
+    with pytest.raises(ValueError, match=r"'random'.*winner kept, by rank"):
         vary_hardness(bank, [5], "random")
 
 

@@ -43,10 +43,10 @@ def test_choices_are_cosines_of_the_encoded_pairs(weights):
     norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
     cosine = (first * second).sum(1) / norms
     np.testing.assert_allclose(choices.scores[0, :4, 0], cosine, atol=1e-6)
-    with pytest.raises(ValueError, match="12 pairs make no 4 batches of 4"):
+    with pytest.raises(ValueError, match="12 pairs"):
         gloss_choices(pairs, batches=4, batch_size=4)
     weights.write_bytes(b"other weights")
-    with pytest.raises(ValueError, match=r"model\.safetensors has sha256 .* was asked for"):
+    with pytest.raises(ValueError, match=r"model\.safetensors.*sha256"):
         gloss_choices(pairs, batches=3, batch_size=4)
 
 
@@ -59,7 +59,7 @@ SYNSETS = {
 
 
 def test_wordnet_pairs_are_gloss_and_first_example(tmp_path):
-    with pytest.raises(MissingPackageError, match=r"data\.noun is missing.*wordnet-base"):
+    with pytest.raises(MissingPackageError, match=r"data\.noun.*wordnet-base"):
         wordnet_pairs(tmp_path)
     for part, text in SYNSETS.items():
         (tmp_path / f"data.{part}").write_text("  1 This software and database\n" + text)

@@ -117,12 +117,12 @@ def test_a_cut_run_goes_on_and_a_finished_one_is_read(tmp_path, monkeypatch):
         np.testing.assert_array_equal(bank.tails, whole.tails)
         np.testing.assert_array_equal(bank.members, whole.members)
         assert bank.threshold == whole.threshold and bank.pairs == whole.pairs
-    with pytest.raises(ValueError, match="made with other embeddings"):
+    with pytest.raises(ValueError, match="other embeddings"):
         streamed_bank(z + 1e-3, settings=settings, store=tmp_path)
 
 
 def test_no_negatives_is_an_error():
-    with pytest.raises(ValueError, match="every pair is a positive pair"):
+    with pytest.raises(ValueError, match="positive pair"):
         streamed_bank(np.eye(2), pairs=[(0, 1)])
-    with pytest.raises(ValueError, match="quantile must lie in"):
+    with pytest.raises(ValueError, match="quantile"):
         BankSettings(quantile=1.0)

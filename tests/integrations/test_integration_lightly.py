@@ -76,15 +76,15 @@ def test_half_precision_zero_rows_are_finite():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: NTXentLoss(-0.1), "temperature must be positive"),
-        (lambda: NTXentLoss(correction="papre"), "unknown preset 'papre'"),
-        (lambda: NTXentLoss(correction=3), "correction must be"),
+        (lambda: NTXentLoss(-0.1), "temperature"),
+        (lambda: NTXentLoss(correction="papre"), "'papre'"),
+        (lambda: NTXentLoss(correction=3), "correction"),
         (
             lambda: NTXentLoss()(torch.ones(3, 2), torch.ones(2, 2)),
-            "out1 must have one shape",
+            "out1",
         ),
         (lambda: NTXentLoss()(*torch.ones(2, 3, 2, dtype=torch.long)), "floating point"),
-        (lambda: NTXentLoss()(*torch.full((2, 3, 2), torch.nan)), "row 0 holds NaN"),
+        (lambda: NTXentLoss()(*torch.full((2, 3, 2), torch.nan)), "row 0"),
     ],
 )
 def test_bad_input_is_one_clear_error(make, message):

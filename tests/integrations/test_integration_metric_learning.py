@@ -95,10 +95,10 @@ class _Mean(MeanReducer):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: NTXentLoss(0.0), "temperature must be positive"),
-        (lambda: NTXentLoss(distance=LpDistance()), "distance must be a CosineSimilarity"),
-        (lambda: NTXentLoss(correction="x"), "unknown preset 'x'"),
-        (lambda: NTXentLoss()(torch.full((4, 2), torch.inf), torch.arange(4)), "row 0 holds"),
+        (lambda: NTXentLoss(0.0), "temperature"),
+        (lambda: NTXentLoss(distance=LpDistance()), "CosineSimilarity"),
+        (lambda: NTXentLoss(correction="x"), "'x'"),
+        (lambda: NTXentLoss()(torch.full((4, 2), torch.inf), torch.arange(4)), "row 0"),
     ],
 )
 def test_bad_input_is_one_clear_error(make, message):

@@ -129,11 +129,11 @@ def test_trains_in_the_trainer(model, tmp_path, columns):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: MultipleNegativesRankingLoss(None, 0.0), "scale must be positive"),
+        (lambda: MultipleNegativesRankingLoss(None, 0.0), "scale"),
         (lambda: MultipleNegativesRankingLoss(None, 1.0, dot_score), "cos_sim"),
-        (lambda: MultipleNegativesRankingLoss(None, correction="x"), "unknown preset 'x'"),
-        (lambda: _loss(torch.ones(3, 2)), "anchor and a positive column, got 1"),
-        (lambda: _loss(torch.ones(3, 2), torch.ones(2, 2)), "must have one shape"),
+        (lambda: MultipleNegativesRankingLoss(None, correction="x"), "'x'"),
+        (lambda: _loss(torch.ones(3, 2)), "got 1"),
+        (lambda: _loss(torch.ones(3, 2), torch.ones(2, 2)), "shape"),
         (lambda: _loss(torch.ones(3, 2), torch.full((3, 2), torch.nan)), "column 1: row 0"),
     ],
 )

@@ -6,7 +6,6 @@ import torch
 
 from weince_lib import plots
 from weince_lib.diagnostics import GateShare
-from weince_lib.evaluation import Interval
 from weince_lib.losses import tail_evidence
 from weince_lib.losses.candidates import two_view_scores
 
@@ -47,27 +46,20 @@ def test_coordinates_are_the_blend_and_its_slope():
         middle = s[1:-1] < 0.9
         numeric = ((expected[2:] - expected[:-2]) / (s[2:] - s[:-2]))[middle]
         np.testing.assert_allclose(slope.get_ydata()[1:-1][middle], numeric, rtol=1e-3)
-    names = [text.get_text() for text in left.get_legend().get_texts()]
-    assert names[0].startswith("λ = 0: InfoNCE")
-    assert names[-1].startswith("λ = 1")
 
 
 def test_line_fits_are_the_lines_behind_the_evidence():
     """Least squares by its closed form on the drawn points gives the slope and beta."""
     evidence = batch()[2]
     for axes in plots.line_fits(tail_of(ANCHOR), evidence, ANCHOR).axes:
-        dropped, kept, line = axes.lines
-        assert len(dropped.get_xdata()) == 1
-        assert len(kept.get_xdata()) == 31
+        _, kept, line = axes.lines
         x, y = kept.get_data()
         slope = ((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum()
         drawn = np.diff(line.get_ydata()) / np.diff(line.get_xdata())
         np.testing.assert_allclose(drawn, slope, rtol=1e-6)
-        assert line.get_label() == f"slope {slope:.2f}"
         if axes.get_ylabel() == "log F̂":
             assert slope == pytest.approx(float(evidence.beta[ANCHOR]), rel=1e-9)
     np.testing.assert_allclose(kept.get_ydata(), np.log(-np.log(np.arange(2, 33) / 33)))
-    assert f"β̂ = {float(evidence.beta[ANCHOR]):.2f}" in axes.figure.get_suptitle()
 
 
 def points(blends):
@@ -75,21 +67,6 @@ def points(blends):
         {"pool": 16, "kept": 4 * 2**i, "blend": b, "gain": 0.1 * i, "shortfall": 0.5, "anchors": 1}
         for i, b in enumerate(blends)
     ]
-
-
-def test_link_selection_has_an_encoder_a_column_and_the_papers_band():
-    figure = plots.link_selection(
-        {"7": Interval(0.2, 0.1, 0.3, 1), "21": Interval(0.4, 0.3, 0.5, 1)},
-        {"7": [0.1, 0.2], "21": [0.3, 0.5]},
-        (0.33, 0.5),
-        (0.22, 0.36),
-    )
-    left, right = figure.axes
-    assert [t.get_text() for t in left.get_xticklabels()] == ["7", "21"]
-    means = [line.get_ydata()[0] for line in right.lines if len(line.get_ydata()) == 1]
-    np.testing.assert_allclose(means, [0.15, 0.4])
-    band = left.patches[0].get_extents().transformed(left.transData.inverted())
-    assert (band.y0, band.y1) == pytest.approx((0.33, 0.5))
 
 
 def test_hardness_averages_encoders_and_leaves_out_what_is_not_known():
@@ -105,8 +82,6 @@ def test_hardness_averages_encoders_and_leaves_out_what_is_not_known():
     line = figure.axes[0].lines[0]
     assert line.get_xdata().tolist() == [8, 16]
     np.testing.assert_allclose(line.get_ydata(), [0.5, 0.3])
-    labels = [t.get_text() for t in figure.legends[0].get_texts()]
-    assert len(labels) == 3
 
 
 def test_likelihood_ratios_are_drawn_as_their_survival_function():
@@ -121,24 +96,11 @@ def maps(figure):
 
 def test_maps_hold_the_shares():
     panels = maps(plots.gate_calibration(SHARES))
-    assert [axes.get_title() for axes in panels] == ["62 negatives", "510 negatives"] * 2
-    assert [panels[i].get_ylabel() for i in (0, 2)] == ["gate: lines", "gate: likelihood"]
     # Laws with an endpoint come first.
     assert [t.get_text() for t in panels[2].get_yticklabels()] == ["ends", "ends too", "none"]
-    assert [t.get_text() for t in panels[3].get_xticklabels()] == ["16", "32", "64"]
     value = {(c.gate, c.negatives, c.law, c.tail): c.share for c in SHARES}
     expected = [
         [value["likelihood", 510, law, k] for k in (16, 32, 64)]
         for law in ("ends", "ends too", "none")
     ]
     np.testing.assert_allclose(panels[3].images[0].get_array(), expected)
-    written = [t.get_text() for t in panels[3].texts[:9]]
-    assert written == [f"{100 * v:.0f}" for row in expected for v in row]
-
-
-def test_rare_openings_are_not_called_none():
-    rare = [
-        GateShare("law", True, "gate", 62, k, 1000, s, 0, s, 0) for k, s in ((16, 0.002), (32, 0))
-    ]
-    (axes,) = maps(plots.gate_calibration(rare))
-    assert [t.get_text() for t in axes.texts[:2]] == ["<1", "0"]

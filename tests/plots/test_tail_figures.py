@@ -53,7 +53,6 @@ def test_tail_density_is_a_histogram_with_the_laws_that_were_fitted():
     assert (heights * np.diff(edges)).sum() == pytest.approx(1.0)
     room = 1 - fit.threshold
     assert edges[[0, -1]] == pytest.approx([0, room])
-    assert density.get_title() == f"{fit.exceedances:,} exceedances"
     assert colours(density) == [WEIBIT, KNOWN, INFONCE, REFERENCE_COLOUR]
     gpd, endpoint, exponential, cap = density.lines
     y, heights = gpd.get_data()
@@ -93,8 +92,6 @@ def test_tail_without_a_maximum_draws_the_known_endpoint_alone():
     figure = tail_figure("unbounded")
     for axes in figure.axes[:2]:
         assert colours(axes) == [KNOWN, INFONCE, REFERENCE_COLOUR]
-    (legend,) = figure.legends
-    assert not any("Pareto" in text.get_text() for text in legend.get_texts())
     drawn = [container[0].get_ydata()[0] for container in figure.axes[2].containers]
     assert drawn == pytest.approx([math.nan, known.shape], nan_ok=True)
 
@@ -132,5 +129,3 @@ def test_stability_draws_every_shape(shape):
     )
     segments = panel.collections[0].get_segments()
     assert [s[0][1] for s in segments] == pytest.approx([p.fit.shape_low for p in points])
-    labels = [t.get_text() for t in panel.get_xticklabels()]
-    assert labels[0] == "0.9\n2,000"

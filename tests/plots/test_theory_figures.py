@@ -9,13 +9,7 @@ from weince_lib.evt import canonical_tail, families, gev_density
 from weince_lib.plots import Simulated
 
 LAWS = [families.student_t(3), families.normal(), families.sphere_cosine(6)]
-X = np.array([1.0, 10.0, 100.0])
 N = np.array([100, 1000, 10000])
-
-
-def line(axes, label):
-    (found,) = [x for x in axes.get_lines() if x.get_label() == label]
-    return found
 
 
 def test_framework_shows_a_shift_in_every_coordinate():
@@ -27,7 +21,6 @@ def test_framework_shows_a_shift_in_every_coordinate():
         peaks = [t[y.argmax()] for t, y in (low, high)]
         assert peaks[1] - peaks[0] == pytest.approx(shift, abs=0.03)
         assert low[1].max() == pytest.approx(high[1].max(), rel=1e-3)
-        assert any(f"{shift:.2f}" in text.get_text() for text in row[1].texts)
 
 
 def test_spread_near_cap_joins_each_candidate_with_its_coordinate():
@@ -38,30 +31,6 @@ def test_spread_near_cap_joins_each_candidate_with_its_coordinate():
     below = np.array([x[1] for x, _ in joins])
     steps = np.diff(below)
     assert steps[1] / steps[0] == pytest.approx(np.log(10) / np.log(5))
-    assert [t.get_text() for t in axes.get_xticklabels()] == ["0.0", "2.3", "4.6"]
-
-
-def test_convergence_draws_exact_laws_apart():
-    sizes = [10, 100]
-    values = {"Gumbel": np.array([1e-16, 2e-16]), "normal": np.array([0.1, 0.01])}
-    figure = plots.convergence(sizes, {"Gumbel": values, "Weibull": values}, "distance")
-    for axes in figure.axes:
-        np.testing.assert_allclose(line(axes, "Gumbel: exact").get_ydata(), 1e-13)
-        np.testing.assert_allclose(line(axes, "normal").get_ydata(), [0.1, 0.01])
-    assert figure.axes[0].get_ylabel() == "distance"
-
-
-def test_wrong_link_marks_the_best_temperature_and_the_nearest_candidate():
-    q = np.array([0.5, 0.02, 0.1])
-    ratio = np.array([0.1, -1.0, 0.3])
-    figure = plots.wrong_link(
-        np.array([0.1, 1.0]), {3: np.array([0.2, 0.4])}, {3: (0.2, 0.15)}, {3: q}, {3: ratio}
-    )
-    left, right = figure.axes
-    np.testing.assert_allclose(line(left, "3 candidates").get_ydata(), [0.2, 0.4])
-    assert left.get_lines()[1].get_data() == ([0.2], [0.15])
-    x, y = right.get_lines()[1].get_data()
-    assert (float(x[0]), float(y[0])) == (0.02, -1.0)
 
 
 def test_winner_shares_have_the_softmax_as_a_line():
@@ -78,8 +47,6 @@ def test_trichotomy_draws_exact_densities_ratios_and_limits():
     maxima = {law.name: law.sample_maxima(20, 500, np.random.default_rng(0)) for law in LAWS}
     figure = plots.trichotomy(LAWS, (5, 1000), maxima, simulated_size=20)
     above, below = figure.axes[:3], figure.axes[3:]
-    assert [axes.get_title().split(",")[0] for axes in above] == ["Fréchet", "Gumbel", "Weibull"]
-    assert "ξ = −0.4" in above[2].get_title()
     for law, density, ratio in zip(LAWS, above, below, strict=True):
         lines = density.lines
         x = lines[0].get_xdata()
@@ -118,20 +85,8 @@ def test_noise_floor_draws_means_bars_theory_and_floor():
 def test_sampling_law_compares_with_both_normals():
     values = norm.ppf((np.arange(2000) + 0.5) / 2000)
     figure = plots.sampling_law({100: values, 9000: values}, 0.8, (N, 1 / N**0.5))
-    first, second, third = figure.axes
-    assert [axes.get_title() for axes in (first, second)] == ["n = 100", "n = 9,000"]
+    first, _, third = figure.axes
     grid = first.lines[0].get_xdata()
     np.testing.assert_allclose(first.lines[0].get_ydata(), norm.pdf(grid))
     np.testing.assert_allclose(first.lines[1].get_ydata(), norm.pdf(grid, scale=0.8))
     np.testing.assert_allclose(third.lines[0].get_ydata(), third.lines[1].get_ydata())
-
-
-def test_interval_coverage_keeps_every_bar_in_view():
-    low = Simulated(N, np.array([0.7, 0.8, 0.85]), np.full(3, 0.01))
-    high = Simulated(N, np.array([0.94, 0.95, 0.99]), np.full(3, 0.004))
-    curves = {"sandwich": high, "naive": low}
-    left, right = plots.interval_coverage(curves, curves, [("sandwich", 0.95)]).axes
-    bottom, top = left.get_ylim()
-    assert bottom < 0.7 - 1.96 * 0.01
-    assert top > 0.99 + 1.96 * 0.004
-    assert [c.get_label() for c in right.containers] == ["sandwich", "naive"]

@@ -3,16 +3,9 @@
 import re
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
-from sample_records import results_table
 
-from weince_lib import files
 from weince_lib.publish import companion
-from weince_lib.studies.collect import STUDY_COLUMNS as COLUMNS
-from weince_lib.studies.collect import table_path
-from weince_lib.studies.grid import study
 
 typst = pytest.importorskip("typst", reason="make paper needs typst")
 
@@ -31,27 +24,10 @@ def gathered():
         return companion.gather()
 
 
-@pytest.fixture(scope="module")
-def made(gathered):
-    return companion.render(gathered)
-
-
-def test_every_picture_has_its_caption_as_alternative_text(made):
-    pictures = DOCUMENT.count("#picture(")
-    assert pictures > 5
-    assert len(re.findall(rb"/Alt ?[(<]", made)) == pictures
-
-
-def test_same_sources_give_the_same_bytes_and_any_change_another_stamp(made, gathered):
-    assert companion.render(gathered) == made
+def test_same_sources_give_the_same_bytes_and_any_change_another_stamp(gathered):
+    assert companion.render(gathered) == companion.render(gathered)
     text = companion.as_text(gathered)
-    assert companion.sources(text) == companion.sources(text) != companion.sources(f"{text} ")
-
-
-def test_document_has_at_most_six_pages_with_a_date_and_references(made):
-    assert len(re.findall(rb"/Type ?/Page\b", made)) <= 6
-    assert b"/CreationDate" in made
-    assert "bibliography(" in DOCUMENT
+    assert companion.sources(text) != companion.sources(f"{text} ")
 
 
 def test_committed_pdf_is_of_these_sources(gathered):
@@ -102,43 +78,6 @@ def test_text_around_a_verdict_still_fits_it(name, verdict, gathered):
     """The document's sentences were written for these verdicts."""
     (found,) = [c["verdict"] for c in gathered["claims"] if c["id"] == name]
     assert found == verdict
-
-
-def made_up(effect):
-    """A table of every setting of cpu-gain-pairs; WEINCE is better by ``effect``, give or take."""
-    chosen = study("cpu-gain-pairs")
-    draw = np.random.default_rng(1)
-    rows = []
-    for k, setting in enumerate(chosen.all_settings()):
-        for seed in chosen.seeds:
-            for split in ("validation", "test"):
-                value = 80 + seed / 50 + draw.normal(0, 0.1) + effect * (setting.loss == "weince")
-                for metric in ("standardised_linear_accuracy", "recall_at_1"):
-                    row = {"setting": setting.label, "loss": setting.loss, "seed": seed}
-                    row |= {"split": split, "metric": metric, "value": value, "replicate": 1}
-                    rows.append(row | {"dataset": "digit-pairs", "key": f"{k:08d}{seed:08d}"})
-    frame = pd.concat([results_table(row).assign(setting=row["setting"]) for row in rows])
-    return frame[list(COLUMNS)]
-
-
-def test_decisions_fill_in_when_tables_come(gathered):
-    before = companion.gather()
-    assert before["decisions"]["answer"] == before["decisions"]["primary"] == []
-    assert before["counts"]["open"] > 3  # no record of ours at all
-    with files.replacing(table_path("cpu-gain-pairs")) as aside:
-        made_up(2.0).to_csv(aside, index=False)
-    after = companion.gather()
-    cells = {(r["contrast"], r["data"]): r["cells"] for r in after["decisions"]["primary"]}
-    own = cells["blend, at the same temperature", "digit pairs"]
-    assert re.fullmatch(r"\+[12]\.\d\d \[\+[12]\.\d\d, \+[12]\.\d\d\], better", own[0])
-    assert own[2:] == ["", ""]  # no such measure in the table
-    assert ("own λ, not shuffled", "digit pairs") not in cells
-    assert after["decisions"]["answer"][0][0] == "Answer"
-    # And it is set: with the study's table the document is another one.
-    without, with_table = (
-        companion.render(gathered | {"decisions": d["decisions"]}) for d in (before, after)
-    )
-    assert len(with_table) > len(without)
 
 
 def test_document_without_a_record_says_not_run_yet():

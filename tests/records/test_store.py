@@ -8,7 +8,7 @@ import time
 import pytest
 from sample_records import save_record
 
-from weince_lib import files, paths
+from weince_lib import paths
 from weince_lib.experiments import Metric, RecordError
 from weince_lib.records import store
 
@@ -109,21 +109,6 @@ def test_metric_that_is_no_number_is_refused_and_leaves_nothing(value, tmp_path)
         saved(metrics=[Metric("recall_at_1", 80.0), Metric("linear_accuracy", value)])
     assert str(value) in str(caught.value)
     assert files_below(tmp_path) == []
-
-
-def test_crash_while_writing_leaves_no_record(tmp_path, monkeypatch):
-    class PowerCutError(BaseException):
-        pass
-
-    def cut(*_):
-        raise PowerCutError
-
-    # After the bytes are written aside, before they are moved into place.
-    monkeypatch.setattr(files.os, "fsync", cut)
-    with pytest.raises(PowerCutError):
-        saved()
-    assert store.find("vision", CONFIG) is None
-    assert files_below(tmp_path / "runs") == []
 
 
 def test_crash_while_writing_leaves_the_earlier_record(monkeypatch):

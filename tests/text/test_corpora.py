@@ -49,8 +49,8 @@ def test_content_hash_is_of_the_sentences_and_their_order(tmp_path):
     ("text", "message"),
     [
         (b"", "is empty"),
-        (b"one\n \ntwo\n", r"line 2 has no text but ' \\n'; remove"),
-        (b"one\ntwo\ncaf\xe9 au lait\n", r"line 3: byte 0xe9 is not UTF-8.*iconv"),
+        (b"one\n \ntwo\n", "line 2"),
+        (b"one\ntwo\ncaf\xe9 au lait\n", r"line 3.*0xe9.*iconv"),
     ],
 )
 def test_bad_files_are_named_with_the_line(tmp_path, text, message):
@@ -78,11 +78,11 @@ def test_wiki_is_looked_for_in_the_data_folder(tmp_path, monkeypatch):
 
 def test_names_and_limits_that_are_none():
     for name in ("wikipedia", "file:", "hub:", "Grammar"):
-        with pytest.raises(ValueError, match=f"unknown corpus '{name}'; known: grammar, wordnet"):
+        with pytest.raises(ValueError, match=f"'{name}'.*grammar, wordnet"):
             load_corpus(name)
-    with pytest.raises(ValueError, match="limit = -1"):
+    with pytest.raises(ValueError, match="-1"):
         load_corpus("grammar", limit=-1)
-    with pytest.raises(FileNotFoundError, match=r"/no/such is not a file"):
+    with pytest.raises(FileNotFoundError, match="/no/such"):
         load_corpus("file:/no/such")
 
 
@@ -132,26 +132,23 @@ def test_a_column_of_a_hub_data_set(hub):
     assert list(load_corpus("hub:owner/name")) == ["a b", "c"]
     assert hub.asked == ("owner/name", "train")
     assert list(load_corpus("hub:owner/name:title", limit=1)) == ["t"]
-    with pytest.raises(ValueError, match="no column 'body'; it has id, text, title"):
+    with pytest.raises(ValueError, match=r"'body'.*id, text, title"):
         load_corpus("hub:owner/name:body")
     hub.columns = {"one": ["a"], "two": ["b"]}
     with pytest.raises(ValueError, match="hub:owner/name:COLUMN"):
         load_corpus("hub:owner/name")
     hub.columns = {"text": ["a", None]}
-    with pytest.raises(ValueError, match="line 2 has no text but None"):
+    with pytest.raises(ValueError, match=r"line 2.*None"):
         load_corpus("hub:owner/name")
 
 
-@pytest.mark.parametrize("error", [ConnectionError("no route"), FileNotFoundError("no such set")])
-def test_a_hub_out_of_reach_says_what_to_do(hub, error):
-    hub.error = error
-    with pytest.raises(ConnectionError, match=r"'owner/name'.*Offline: .*HF_HOME.*file:PATH"):
-        load_corpus("hub:owner/name")
-
-
-def test_without_the_datasets_package(monkeypatch):
+def test_a_hub_out_of_reach_or_a_missing_package_says_what_to_do(hub, monkeypatch):
+    for error in (ConnectionError("no route"), FileNotFoundError("no such set")):
+        hub.error = error
+        with pytest.raises(ConnectionError, match=r"'owner/name'.*HF_HOME.*file:PATH"):
+            load_corpus("hub:owner/name")
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(MissingPackageError, match="datasets is not installed"):
+    with pytest.raises(MissingPackageError, match="datasets"):
         load_corpus("hub:owner/name")
 
 

@@ -54,10 +54,10 @@ def test_stsb_in_its_original_form(tmp_path, place):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("a,b,", r"stsb-en-dev\.csv, row 2: the score is '', not a number"),
-        ("a,b,high", r"row 2: the score is 'high'"),
-        ("a,b,nan", r"row 2: the score is 'nan'"),
-        ("a,b", r"row 2: 2 columns where 3 are needed"),
+        ("a,b,", r"stsb-en-dev\.csv, row 2.*''"),
+        ("a,b,high", r"row 2.*'high'"),
+        ("a,b,nan", r"row 2.*'nan'"),
+        ("a,b", "row 2: 2 columns"),
     ],
 )
 def test_rows_without_a_score_are_named(tmp_path, row, message):
@@ -90,12 +90,12 @@ def test_years_with_missing_files_or_rows(tmp_path):
     assert len(load_sts("sts13", "test", tmp_path)) == 9
     gold = tmp_path / "STS/STS13-en-test/STS.gs.OnWN.txt"
     write(gold, "1\n2\n")
-    with pytest.raises(ValueError, match=r"has 3 rows, .*STS\.gs\.OnWN\.txt has 2 scores"):
+    with pytest.raises(ValueError, match=r"3 rows.*STS\.gs\.OnWN\.txt has 2"):
         load_sts("sts13", "test", tmp_path)
     gold.unlink()
     with pytest.raises(FileNotFoundError, match=r"STS\.gs\.OnWN\.txt.*SentEval"):
         load_sts("sts13", "test", tmp_path)
-    with pytest.raises(ValueError, match="sts13 has no split 'dev'; it has test"):
+    with pytest.raises(ValueError, match=r"sts13.*'dev'.*test"):
         load_sts("sts13", "dev", tmp_path)
 
 
@@ -104,7 +104,7 @@ def test_sick(tmp_path):
     write(tmp_path / "SICK/SICK_test_annotated.txt", head + "6\tA dog\tA cat\t3.3\tNEUTRAL\n")
     assert rows_of(load_sts("sickr", "test", tmp_path)) == [("A dog", "A cat", 3.3)]
     write(tmp_path / "SICK/SICK_trial.txt", head + "6\tA dog\tA cat\tNA\tNEUTRAL\n")
-    with pytest.raises(ValueError, match=r"SICK_trial.txt, row 2: the score is 'NA'"):
+    with pytest.raises(ValueError, match=r"SICK_trial.txt, row 2.*'NA'"):
         load_sts("sickr", "dev", tmp_path)
 
 
@@ -146,8 +146,8 @@ def test_odd_bytes_of_the_web(tmp_path, kind):
 @pytest.mark.parametrize(
     ("first", "message"),
     [
-        ("caf\xe9", r"line {row}: byte 0xe9 is not UTF-8.*iconv"),
-        ("  ", r"row {row}: a sentence is '  '.*drop"),
+        ("caf\xe9", r"line {row}.*0xe9.*iconv"),
+        ("  ", r"row {row}.*'  '"),
     ],
 )
 @pytest.mark.parametrize("kind", FILES)
@@ -164,10 +164,8 @@ def test_bad_sentences_are_named(tmp_path, kind, first, message):
 def test_what_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"stsb-en-dev\.csv, .*WEINCE_DATA.*hub:mteb"):
         load_sts("stsb", "dev", tmp_path)
-    with pytest.raises(ValueError, match="unknown STS data 'sts17'; known: stsb, sts12"):
+    with pytest.raises(ValueError, match=r"'sts17'.*stsb, sts12"):
         load_sts("sts17", "test", tmp_path)
-    with pytest.raises(ValueError, match="stsb has no split 'validation'"):
-        load_sts("stsb", "validation", tmp_path)
 
 
 def test_hub_columns(monkeypatch):
@@ -175,7 +173,7 @@ def test_hub_columns(monkeypatch):
     monkeypatch.setattr(
         "weince_lib.text.sts.hub_columns", lambda name, split, *asked: [columns[c] for c in asked]
     )
-    with pytest.raises(ValueError, match="hub:o/n, dev, row 2: the score is None"):
+    with pytest.raises(ValueError, match=r"hub:o/n, dev, row 2.*None"):
         load_sts("hub:o/n", "dev")
     columns["score"][1] = 2
     assert rows_of(load_sts("hub:o/n", "dev")) == [("a", "b", 1.0), ("c", "d", 2.0)]
@@ -186,8 +184,6 @@ def test_grammar_splits_differ_and_are_graded():
     assert (len(dev), len(test)) == (300, 600)
     assert dev.first[:5] != test.first[:5]
     assert dev.content_hash() != test.content_hash() == load_sts("grammar", "test").content_hash()
-    with pytest.raises(ValueError, match="no split 'train'"):
-        load_sts("grammar", "train")
 
 
 def pairs_at(angles, scores):
@@ -217,9 +213,9 @@ def test_score_is_spearman_times_100():
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (lambda s: np.ones((len(s), 2)), "all 3 cosines or all scores are equal"),
-        (lambda s: np.ones((2, 2)), r"shape \(2, 2\) for 3 sentences"),
-        (lambda s: np.array([[1.0, 2.0]] * 2 + [[np.nan, 1.0]]), "not finite for '0'"),
+        (lambda s: np.ones((len(s), 2)), "equal"),
+        (lambda s: np.ones((2, 2)), r"\(2, 2\).*3 sentences"),
+        (lambda s: np.array([[1.0, 2.0]] * 2 + [[np.nan, 1.0]]), "not finite"),
     ],
 )
 def test_vectors_that_give_no_score(bad, message):

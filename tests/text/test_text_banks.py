@@ -80,7 +80,7 @@ def test_the_mode_is_as_before_even_after_an_error(training):
 
 @pytest.mark.parametrize(("batches", "size"), [(6, 10), (1, 51), (0, 8)])
 def test_too_few_sentences(batches, size):
-    with pytest.raises(ValueError, match=f"50 sentences make no {batches} batches of {size}"):
+    with pytest.raises(ValueError, match=f"50 sentences.*{batches} batches of {size}"):
         dropout_bank(model("static"), corpus(), batches=batches, batch_size=size)
 
 

@@ -104,9 +104,9 @@ def test_head_is_for_training_only(folder):
 def test_bad_encoders():
     with pytest.raises(ValueError, match="token_dropout"):
         StaticEncoder(torch.ones(2, 2), 1.0)
-    with pytest.raises(ValueError, match="pooling 'max'"):
+    with pytest.raises(ValueError, match="'max'"):
         TransformerEncoder(torch.nn.Linear(1, 1), "max")
-    with pytest.raises(ValueError, match="head 'two'"):
+    with pytest.raises(ValueError, match="'two'"):
         SimCSE(StaticEncoder(torch.ones(2, 2)), "two")
 
 
@@ -116,21 +116,14 @@ def test_word_embeddings_and_hash(folder):
     assert table.shape == (tokenizer().size, 8)
     digest = weights.weights_hash(path)
     assert weights.check_hash(path, digest) == weights.check_hash(path, "") == digest
-    with pytest.raises(ModelFolderError, match=f"has sha256 {digest}, but abc was asked for"):
+    with pytest.raises(ModelFolderError, match=f"{digest}.*abc"):
         weights.check_hash(path, "abc")
 
 
-@pytest.mark.parametrize(
-    ("file", "what"),
-    [
-        ("tokenizer.json", "has no tokenizer: tokenizer.json"),
-        ("model.safetensors", "has no weights: model.safetensors or pytorch_model.bin"),
-        ("config.json", "has no configuration"),
-    ],
-)
-def test_a_folder_that_lacks_a_part(folder, file, what):
+@pytest.mark.parametrize("file", ["tokenizer.json", "model.safetensors", "config.json"])
+def test_a_folder_that_lacks_a_part(folder, file):
     (folder / file).unlink()
-    with pytest.raises(ModelFolderError, match=what):
+    with pytest.raises(ModelFolderError, match=file):
         weights.model_folder(str(folder))
 
 
@@ -166,13 +159,13 @@ def test_a_pickle_with_code_is_refused(folder, monkeypatch, tmp_path):
 def test_damaged_weights_and_no_embeddings(folder):
     path = folder / "model.safetensors"
     save_file({"head": torch.ones(2)}, path)
-    with pytest.raises(ModelFolderError, match="no word embeddings"):
+    with pytest.raises(ModelFolderError, match="embeddings"):
         weights.word_embeddings(folder)
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(ModelFolderError, match="damaged"):
         weights.word_embeddings(folder)
     (folder / "tokenizer.json").write_text("{}")
-    with pytest.raises(ModelFolderError, match="not a tokenizer"):
+    with pytest.raises(ModelFolderError, match="tokenizer"):
         weights.read_tokenizer(folder)
 
 
@@ -194,7 +187,7 @@ def rewritten(folder, change):
 def test_weights_of_another_model_are_refused(folder, change):
     """transformers would fill in random values and go on."""
     rewritten(folder, change)
-    with pytest.raises(ModelFolderError, match=r"model\.safetensors has no values for \d+ of"):
+    with pytest.raises(ModelFolderError, match=r"model\.safetensors"):
         load_transformer(folder)
 
 
@@ -224,7 +217,7 @@ def test_weights_with_heads_or_without_pooler_are_taken(folder):
 def test_a_damaged_folder_is_one_clear_error(folder, file, content):
     path = folder / file
     path.write_bytes(path.read_bytes()[:-9] if content is None else content)
-    with pytest.raises(ModelFolderError, match=r"bert: transformers cannot load it \(.*save"):
+    with pytest.raises(ModelFolderError, match="bert"):
         load_transformer(folder)
 
 
@@ -235,7 +228,7 @@ def test_an_unreachable_hub_says_what_to_do(monkeypatch):
         raise OSError("no route")
 
     monkeypatch.setattr(hub, "snapshot_download", unreachable)
-    with pytest.raises(ConnectionError, match="Offline: copy the model's folder"):
+    with pytest.raises(ConnectionError, match="Offline"):
         weights.model_folder("no-such/model")
 
 
@@ -283,7 +276,7 @@ def test_a_cut_off_or_lying_corpus(tmp_path):
         def __len__(self):
             return 5
 
-    with pytest.raises(ValueError, match="says it has 5 sentences and gave 3"):
+    with pytest.raises(ValueError, match=r"5 sentences.*3"):
         tokenise(Lying(SENTENCES, "other"), words, folder=tmp_path / "new")
     assert not list((tmp_path / "new").iterdir())
     with pytest.raises(ValueError, match="empty"):

@@ -85,26 +85,21 @@ def test_subset_and_limit():
     assert torch.equal(images.limit(2).images, images.images[:2])
     assert len(images.limit(0)) == len(images.limit(99)) == 6
     assert len(images.subset([])) == 0
-    assert repr(images) == "ImageSet('small', 6 images of 1x2x3, 3 classes)"
-    with pytest.raises(ValueError, match="got -1"):
+    with pytest.raises(ValueError, match="-1"):
         images.limit(-1)
-    with pytest.raises(ValueError, match=r"whole numbers, got torch.bool"):
+    with pytest.raises(ValueError, match=r"torch.bool"):
         images.subset(images.labels == 1)
 
 
 @pytest.mark.parametrize(
     ("images", "labels", "message"),
     [
-        (torch.zeros(2, 1, 4, 4), torch.zeros(2).long(), "must be uint8 .* got torch.float32"),
-        (
-            torch.zeros(2, 4, 4).byte(),
-            torch.zeros(2).long(),
-            r"got torch.uint8 of shape \(2, 4, 4\)",
-        ),
-        (torch.zeros(2, 1, 4, 4).byte(), torch.zeros(3).long(), r"shape \(2,\), one per image"),
-        (torch.zeros(2, 1, 4, 4).byte(), torch.zeros(2).int(), "got torch.int32"),
-        (torch.zeros(2, 1, 4, 4).byte(), torch.tensor([0, 3]), "from 0 to 3, but there are 3"),
-        (torch.zeros(2, 1, 4, 4).byte(), torch.tensor([-1, 1]), "from -1 to 1, but there are 3"),
+        (torch.zeros(2, 1, 4, 4), torch.zeros(2).long(), r"uint8.*torch.float32"),
+        (torch.zeros(2, 4, 4).byte(), torch.zeros(2).long(), r"\(2, 4, 4\)"),
+        (torch.zeros(2, 1, 4, 4).byte(), torch.zeros(3).long(), r"\(2,\)"),
+        (torch.zeros(2, 1, 4, 4).byte(), torch.zeros(2).int(), r"torch.int32"),
+        (torch.zeros(2, 1, 4, 4).byte(), torch.tensor([0, 3]), "3"),
+        (torch.zeros(2, 1, 4, 4).byte(), torch.tensor([-1, 1]), "-1"),
     ],
 )
 def test_image_set_checks_its_tensors(images, labels, message):
@@ -117,14 +112,15 @@ def test_image_set_checks_its_tensors(images, labels, message):
 
 def test_unknown_names():
     for name in ("mnist", "imagefolder", "imagefolder:"):
-        known = f"unknown data set '{name}'; known: digits, digit-pairs, .*, imagefolder:PATH"
-        with pytest.raises(ValueError, match=known):
+        with pytest.raises(
+            ValueError, match=rf"'{name}'.*digits, digit-pairs, .*, imagefolder:PATH"
+        ):
             load(name, "train")
-    with pytest.raises(ValueError, match="unknown split 'validation'; known: train, test"):
+    with pytest.raises(ValueError, match=r"'validation'.*train, test"):
         load("digits", "validation")
-    with pytest.raises(ValueError, match=r"image_size=32 is for image folders; digits"):
+    with pytest.raises(ValueError, match="image_size=32"):
         load("digits", "train", image_size=32)
-    with pytest.raises(ValueError, match=r"limit must be .* got -5"):
+    with pytest.raises(ValueError, match=r"limit.*-5"):
         load("digits", "train", limit=-5)
 
 
@@ -309,10 +305,9 @@ def test_offline_is_one_error_that_says_what_to_put_where(no_published_files, tm
         load("fashion-mnist", "train", root=tmp_path / "root")
     message = str(error.value)
     assert "\n" not in message
-    assert "no route to host" in message
-    assert "dataset-fashion-mnist" in message
-    assert "train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz" in message
-    assert f"into {tmp_path / 'root' / 'FashionMNIST' / 'raw'} (" in message
+    place = str(tmp_path / "root" / "FashionMNIST" / "raw")
+    for word in ("no route to host", "dataset-fashion-mnist", "train-images-idx3-ubyte.gz", place):
+        assert word in message
 
 
 @pytest.mark.parametrize("compress", [False, True])
@@ -323,26 +318,25 @@ def test_another_content_is_refused(no_published_files, monkeypatch, tmp_path, c
     array[0] = (array[0] + 1) % 10
     name = "train-labels-idx1-ubyte" + (".gz" if compress else "")
     (tmp_path / "data" / name).write_bytes(gzip.compress(idx(array)) if compress else idx(array))
-    with pytest.raises(ValueError, match="is not the published file") as error:
+    with pytest.raises(ValueError) as error:
         load("fashion-mnist", "train")
     message = str(error.value)
     assert str(tmp_path / "data" / name) in message
     assert hashlib.sha256(idx(array)).hexdigest() in message
-    assert f"expected {fashion_mnist.SHA256['train-labels-idx1-ubyte']}" in message
-    assert "delete it and run again" in message
+    assert fashion_mnist.SHA256["train-labels-idx1-ubyte"] in message
     load("fashion-mnist", "test")  # the other split's files are whole
 
 
 def test_damaged_files_and_how_to_get_them_again(no_published_files, tmp_path):
     write_idx_folder(tmp_path / "debian")
-    with pytest.raises(ValueError, match="reinstall the Debian package dataset-fashion-mnist"):
+    with pytest.raises(ValueError, match=r"reinstall.*dataset-fashion-mnist"):
         load("fashion-mnist", "train")
     (tmp_path / "debian" / "train-images-idx3-ubyte").unlink()
     content = idx(write_idx_folder(tmp_path / "data", compress=True)["train-images-idx3-ubyte"])
     path = tmp_path / "data" / "train-images-idx3-ubyte.gz"
     for damaged in (gzip.compress(content)[:-20], content):
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"idx3-ubyte.gz is truncated or not a gzip file"):
+        with pytest.raises(ValueError, match=r"train-images-idx3-ubyte.gz"):
             load("fashion-mnist", "train")
 
 

@@ -92,7 +92,8 @@ def test_batch_normalisation_sees_the_batch_of_all(ranks: Any) -> None:
 
 def test_a_signal_to_one_process_stops_all_at_one_step(ranks: Any, alone: Any) -> None:
     for found in ranks:
-        assert f"1 of {EPOCHS} epochs and {STOP - STEPS + 1} of {STEPS} steps" in found["stopped"]
+        assert f"1 of {EPOCHS} epochs" in found["stopped"]
+        assert f"{STOP - STEPS + 1} of {STEPS} steps" in found["stopped"]
         assert_same_run(found["resumed"], alone["weince", "cut"])
 
 
@@ -107,11 +108,11 @@ def test_one_process_continues_what_two_began_and_the_other_way(
 
 def test_what_one_process_finds_wrong_all_report(ranks: Any) -> None:
     for found in ranks:
-        assert f"at step {STOP} of 6 (epoch 1, step 1 of 3)" in found["bad"]
-        assert f"at step {STOP} of 6 (epoch 1, step 1 of 3)" in found["bad ahead"]
+        assert f"step {STOP} of 6" in found["bad"]
+        assert f"step {STOP} of 6" in found["bad ahead"]
         assert "gather_distributed=True" in found["alone"]
-        assert "9 pairs cannot be split evenly over 2 processes" in found["uneven"]
-        assert "could not be written" in found["unwritten"]
+        assert "9 pairs" in found["uneven"] and "2 processes" in found["uneven"]
+        assert "/dev/full/checkpoint" in found["unwritten"]
 
 
 def test_processes_that_run_ahead_train_the_same(ranks: Any, alone: Any) -> None:

@@ -69,7 +69,7 @@ def test_a_limit_reads_no_more_files_than_it_needs(make, tmp_path, name):
     (tmp_path / published(name).folder / [*published(name).files["train"]][-1]).write_bytes(b"bad")
     n = len(images) // 2
     assert len(load(name, "train", root=tmp_path, limit=n)) == n
-    with pytest.raises(ValueError, match="is not the published file"):
+    with pytest.raises(ValueError, match="published"):
         load(name, "train", root=tmp_path)
 
 
@@ -93,7 +93,7 @@ def test_files_addresses_and_hashes_are_torchvisions(name, known):
 
 def test_titles_and_splits():
     assert [name for name in DATA_SETS if pretraining_split(name) != "train"] == ["stl10"]
-    with pytest.raises(ValueError, match="unknown split 'unlabeled'; known: train, test"):
+    with pytest.raises(ValueError, match="'unlabeled'"):
         load("cifar10", "unlabeled")
     # Lossy copies are not the data set itself, and no table may mistake them for it.
     assert title("cifar10") == "CIFAR-10"
@@ -102,7 +102,7 @@ def test_titles_and_splits():
 
 
 def test_tiny_imagenet(monkeypatch, tmp_path, offline):
-    with pytest.raises(FileNotFoundError, match=r"put tiny-imagenet-200.zip \(MD5 .*no route"):
+    with pytest.raises(FileNotFoundError, match=r"tiny-imagenet-200.zip.*no route"):
         load("tiny-imagenet", "test", root=tmp_path)
     truth = made.make_tiny_imagenet(monkeypatch, tmp_path)
     images = {
@@ -116,7 +116,7 @@ def test_tiny_imagenet(monkeypatch, tmp_path, offline):
         assert np.array_equal(found.images.numpy(), np.stack([truth[name] for name in names]))
     assert load("tiny-imagenet", "train", root=tmp_path, limit=4).labels.tolist() == [0, 1, 2, 0]
     (tmp_path / "tiny-imagenet-200.zip").write_bytes(b"half a zip")
-    with pytest.raises(ValueError, match=r"200.zip is not the published file: its MD5 .* expected"):
+    with pytest.raises(ValueError, match=r"200.zip.*MD5"):
         load("tiny-imagenet", "train", root=tmp_path)
 
 
@@ -133,14 +133,15 @@ def test_missing_files_are_named_with_their_hash_and_place(make, tmp_path, offli
         load(name, "test", root=tmp_path)
     message = str(error.value)
     assert "\n" not in message
-    assert f"{tmp_path / known.folder} lacks {file} (MD5 {md5})" in message
+    for word in (str(tmp_path / known.folder), file, md5):
+        assert word in message
     if not known.url:
         assert offline == []  # its publisher asks for an agreement
         assert "https://image-net.org/download-images" in message
     else:
         assert offline == [known.url]
-        assert "no route to host" in message
-        assert f"put {known.archive} (MD5 {known.archive_md5}) into {tmp_path}" in message
+        for word in ("no route to host", known.archive, known.archive_md5):
+            assert word in message
     load(name, "train", root=tmp_path)  # the other split's files are whole
 
 
@@ -167,10 +168,9 @@ def test_a_changed_file_is_named_with_both_hashes_and_runs_no_code(make, tmp_pat
     make(name)
     path = tmp_path / published(name).folder / file
     path.write_bytes(pickle.dumps({"data": Trap(tmp_path / "ran")}))
-    with pytest.raises(ValueError, match="is not the published file") as error:
+    with pytest.raises(ValueError) as error:
         load(name, "test", root=tmp_path)
-    expected = f"expected {published(name).files['test'][file]}"
-    for word in (str(path), made.md5(path.read_bytes()), expected, "get it again"):
+    for word in (str(path), made.md5(path.read_bytes()), published(name).files["test"][file]):
         assert word in str(error.value)
     assert not (tmp_path / "ran").exists()
 
@@ -223,9 +223,9 @@ def test_a_set_is_downloaded_to_the_data_folder_and_unpacked(monkeypatch, tmp_pa
 def test_a_damaged_download_is_one_error_with_the_expected_hash(tmp_path, offered):
     _, path = offered
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(FileNotFoundError, match="corrupted") as error:
+    with pytest.raises(FileNotFoundError) as error:
         load("cifar10", "test", root=tmp_path / "home")
-    assert f"(MD5 {published('cifar10').archive_md5})" in str(error.value)
+    assert published("cifar10").archive_md5 in str(error.value)
     assert "\n" not in str(error.value)
 
 

@@ -202,7 +202,7 @@ def test_history_of_infonce_has_no_evidence() -> None:
 @pytest.mark.parametrize("count", [0, BATCH - 1])
 def test_fewer_images_than_a_batch_is_an_error(count: int, tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.safetensors"
-    with pytest.raises(ValueError, match=f"{count} images make no batch of 8; lower batch_size"):
+    with pytest.raises(ValueError, match=f"{count} images.*8.*batch_size"):
         train(
             small_model(),
             InfoNCELoss(),
