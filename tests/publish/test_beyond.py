@@ -2,12 +2,22 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from weince_lib import plots
 from weince_lib.publish import beyond
-from weince_lib.studies.grid_beyond import GATE, GATE_FASHION
+from weince_lib.studies.decide import PRIMARY_MEASURES
+from weince_lib.studies.grid_beyond import (
+    CONDITIONS,
+    GATE,
+    GATE_FASHION,
+    GATES,
+    STATIC,
+    decision,
+    elsewhere,
+)
 
 NAME = "cpu-gain-fashion"
 #: Entropy of the push, then probe and R@1, of two seeds each; WEINCE lacks R@1.
@@ -120,3 +130,57 @@ def test_runs_that_are_done_are_counted_and_a_gate_waits_for_the_last(monkeypatc
     assert counts.loc[GATE_FASHION.name, "done"] == 0
     assert beyond.finished_gates() == []
     assert beyond.verdicts().empty
+
+
+def rows_of(chosen, above, measures, split=("validation", "test")):
+    """A whole study: 50 percent and a little noise everywhere, ``above`` by method."""
+    draw = np.random.default_rng(3)
+    points = {
+        setting.label: above.get(name, 0.0)
+        for name, settings in chosen.methods.items()
+        if len(settings) == 1
+        for setting in settings
+    }
+    rows = [
+        (label, chosen.experiment, seed, metric, part, 50.0 + value + draw.normal(0, 0.05))
+        for label, value in points.items()
+        for seed in chosen.seeds
+        for metric in measures
+        for part in split
+    ]
+    columns = ["setting", "experiment", "seed", "metric", "split", "value"]
+    return pd.DataFrame(rows, columns=columns).assign(replicate=0)
+
+
+def test_a_decision_is_printed_with_its_data_once_there_are_finalists(monkeypatch):
+    one = {"infonce": 0.1, "decoupled": 0.1, "passing": ["bet-tail"]}
+    chosen = decision(GATE, dict.fromkeys(GATES, one))
+    frame = rows_of(chosen, {"bet-tail": 2.0}, PRIMARY_MEASURES)
+    monkeypatch.setattr(beyond, "DECISIONS", (chosen,))
+    monkeypatch.setattr(beyond, "study_frame", lambda _: frame)
+    found = beyond.verdicts().query("family == 'infonce-tuned'")
+    assert list(found["word"]) == ["better"] * 2
+    assert set(found["data"]) == {"CIFAR-10 (JPEG)"}
+
+
+def test_elsewhere_is_judged_over_all_conditions(monkeypatch):
+    one = {"infonce": 0.1, "decoupled": 0.1, "passing": ["bet-tail"]}
+    studies = [elsewhere(condition, dict.fromkeys(GATES, one)) for condition in CONDITIONS]
+    monkeypatch.setattr(beyond, "ELSEWHERE", studies)
+    monkeypatch.setattr(
+        beyond, "study_frame", lambda s: rows_of(s, {"bet-tail": -2.0}, PRIMARY_MEASURES)
+    )
+    found = beyond.verdicts_elsewhere()
+    assert set(found["word"]) == {"worse"} and len(found) == 4
+
+
+def test_pairs_and_sentences_are_shown_when_whole(monkeypatch):
+    measures = ("sts_spearman",)
+    monkeypatch.setattr(beyond, "study_frame", lambda s: rows_of(s, {"bet-kl": 1.0}, measures))
+    monkeypatch.setattr(beyond, "SHOWN", ((STATIC, measures),))
+    found = beyond.shown()
+    assert set(found["data"]) == {"sentences (STS-B)"}
+    words = found.set_index("a")["word"]
+    assert words["bet-kl"] == "better" and words["bet-tail"] != "better"
+    monkeypatch.setattr(beyond, "finished", lambda *names: [])
+    assert beyond.shown().empty
