@@ -92,6 +92,7 @@ def test_plain_settings_are_the_profiles_runs():
         "cpu-gain-pairs",
         "cpu-cifar",
         "cpu-cifar-decide",
+        "cpu-cifar-long",
         "cpu-static",
     ],
 )

@@ -35,6 +35,7 @@ class Part(BaseModel):
         metric: its name in the results.
         experiment: of the results, if it is another one than the claim's; then nothing else of
             ``where`` is asked for.
+        study: whose table the rows are of, if it is another one than the claim's.
         words: what it is, shortly; it stands after the claim's first number.
         rule: as in :class:`Ours`; the claim then holds only if this holds as well. ``None``: the
             number is only shown.
@@ -46,6 +47,7 @@ class Part(BaseModel):
     metric: str
     words: str
     experiment: str = ""
+    study: str = ""
     rule: Kind | None = None
     value: float = 0.0
     control: str = ""
@@ -134,7 +136,9 @@ class Ours(BaseModel):
     def part(self, part: Part) -> Ours:
         """The rule of a further number; of one that is only shown, a rule that reads it."""
         kind = part.rule or ("difference-above" if part.control else "at-most")
-        where = {"experiment": part.experiment} if part.experiment else self.where
+        where = {"experiment": part.experiment} if part.experiment else dict(self.where)
+        if part.study:
+            where["study"] = part.study
         where = where | {"metric": part.metric}
         change = {"rule": kind, "value": part.value, "control": part.control, "where": where}
         return self.model_copy(update=change | {"least": None, "also": ()})

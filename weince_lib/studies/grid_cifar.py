@@ -174,7 +174,7 @@ LONG = Study(
         "Do the decision's answers on CIFAR-10 (JPEG) change when training is four times as long?"
     ),
     profile="cpu",
-    data="CIFAR-10 (JPEG), four times the steps",
+    data="CIFAR-10, longer",
     titles=TITLES,
     settings=RECIPE | {"epochs": 4 * RECIPE["epochs"]},
     seeds=LONG_SEEDS,
