@@ -88,7 +88,7 @@ def test_studies_without_rows_are_left_out_and_say_so(results):
     (results / "studies" / "cpu-gain-pairs.csv").unlink()
     assert not [line for line in findings.found_lines() if "digit pairs" in line]
     assert "digit pairs" not in set(findings.decisions()["data"])
-    for name in ("cpu-gain-fashion", "cpu-cifar-decide"):
+    for name in ("cpu-gain-fashion", "cpu-cifar-decide", "cpu-cifar-long"):
         (results / "studies" / f"{name}.csv").unlink()
     lines = findings.found_lines()
     assert "  lower temperature: not run" in lines
