@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from weince_lib.publish import findings
+from weince_lib.publish import beyond, findings
 from weince_lib.studies.decide import FURTHER_CONTRASTS, finding
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
@@ -31,6 +31,12 @@ def sentences():
     return findings.sentence_decisions().query("checkpoint == 'best'")
 
 
+@pytest.fixture(scope="module")
+def beside():
+    """What the studies of losses with nothing to tune show of sentences."""
+    return beyond.shown().query("study == 'cpu-beyond-static'")
+
+
 def words(found, contrast):
     """The primary measures' words for a contrast, over all data sets."""
     own = found[(found["contrast"] == contrast) & (found["role"] == "primary")]
@@ -51,10 +57,10 @@ def test_the_table_is_the_rules():
     )
 
 
-def test_every_interval_and_word_is_one_of_the_rules(primary, further, sentences):
+def test_every_interval_and_word_is_one_of_the_rules(primary, further, sentences, beside):
     known = {
         finding(row).partition(", by less")[0]
-        for found in (primary, further, sentences)
+        for found in (primary, further, sentences, beside)
         for row in found.to_dict("records")
     }
     quoted = DECISION.findall(re.sub(r"\s+", " ", README))
@@ -111,6 +117,14 @@ def test_the_floors():
     tuned = cifar.loc[[n for n in cifar.index if "on validation" in n]].min()
     assert ((tuned - floors)[["converged probe", "R@1"]] > 9.5).all()
     assert fashion.loc["supervised encoder", "R@1"] < fashion.loc["raw pixels", "R@1"]
+
+
+def test_losses_without_the_positive_on_sentences(beside):
+    rows = beside.set_index("a")
+    text = re.sub(r"\s+", " ", README)
+    place = text.index("leave the positive out of the denominator")
+    for loss in ("bet-kl", "decoupled-tuned"):
+        place = text.index(finding(rows.loc[loss].to_dict()), place)
 
 
 def test_sentences(sentences):

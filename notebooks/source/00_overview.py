@@ -96,6 +96,7 @@ plt.show()
 # | train with InfoNCE | tune the temperature on validation first, down to 0.05; 0.5 is better in none of our studies |
 # | have tuned it and want more | train `WEINCELoss(τ)` at the tuned τ beside it, from the same seeds; expect half a point, or nothing |
 # | cannot tune it | add the release's further losses to InfoNCE at 0.5; on CIFAR-10 (JPEG) they give what tuning gives |
+# | train sentence encoders | try `SelfSettingLoss("kl")`, which has nothing to tune; on word vectors it leads a tuned InfoNCE by seven points ([13](13_beyond_the_blend.ipynb)) |
 # | want to know your encoder's tail | `weince diagnose embeddings.npy`; it describes the scores and promises no gain |
 #
 # **What this rests on.** Small encoders trained for minutes to an hour on two cores, with four to eight seeds. **What it does not show.** What deep
