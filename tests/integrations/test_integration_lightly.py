@@ -14,6 +14,7 @@ from lightly.loss import NTXentLoss as Theirs
 
 from weince_lib import weince_loss
 from weince_lib.integrations.lightly import NTXentLoss
+from weince_lib.losses import SelfSettingLoss
 
 
 def views(n=24, d=8, dtype=torch.float64, seed=0):
@@ -47,6 +48,18 @@ def test_on_is_weince_of_the_two_views():
     ours = NTXentLoss(0.5, correction=ON)(*z)
     torch.testing.assert_close(ours, weince_loss(*z, 0.5, ON, impl="reference"))
     assert abs(ours - NTXentLoss(0.5, correction=None)(*z)) > 1e-3
+
+
+@pytest.mark.parametrize("rule", ["tail", "median", "kl"])
+def test_a_loss_that_sets_itself_is_the_same_here(rule):
+    z = views()
+    ours, truth = NTXentLoss(correction=SelfSettingLoss(rule)), SelfSettingLoss(rule)
+    assert_same(ours(*z), truth(*z), z)
+    assert ours.settings.statistics() == truth.statistics()
+    banked = NTXentLoss(memory_bank_size=(40, 8), correction=SelfSettingLoss(rule))
+    value = banked(*(one.float() for one in z))
+    value.backward()
+    assert torch.isfinite(value) and torch.isfinite(z[0].grad).all()
 
 
 def test_the_bank_is_the_tail_and_the_other_keys_are_not():

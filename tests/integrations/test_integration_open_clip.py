@@ -16,7 +16,7 @@ from against_library import ON, assert_same
 from open_clip.loss import ClipLoss as Theirs
 
 from weince_lib.integrations.open_clip import ClipLoss
-from weince_lib.losses import blended_logits
+from weince_lib.losses import SelfSettingLoss, blended_logits
 from weince_lib.losses.evidence import evidence_from_tail
 
 
@@ -123,6 +123,7 @@ def test_trains_in_open_clips_loop(accumulate):
     ("make", "message"),
     [
         (lambda: ClipLoss(correction="none"), "'none'"),
+        (lambda: ClipLoss(correction=SelfSettingLoss("kl")), "temperature of its own"),
         (lambda: ClipLoss()(torch.ones(3, 2), torch.ones(2, 2), 1.0), "shape"),
         (lambda: ClipLoss()(*torch.full((2, 3, 2), torch.nan), 1.0), "image_features: row 0"),
         (lambda: ClipLoss()(torch.ones(3), torch.ones(3), 1.0), "image_features"),

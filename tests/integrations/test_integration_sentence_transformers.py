@@ -19,6 +19,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from sentence_transformers.util import dot_score
 
 from weince_lib.integrations.sentence_transformers import MultipleNegativesRankingLoss
+from weince_lib.losses import SelfSettingLoss
 from weince_lib.losses.dense import blended_logits
 from weince_lib.losses.evidence import evidence_from_tail
 
@@ -91,6 +92,19 @@ def test_on_is_the_blend_over_positives_and_hard_negatives():
         blended_logits(scores, evidence.lam, evidence.beta, 0.05, ON.floor), own
     )
     assert_same(ours, truth, z)
+
+
+@pytest.mark.parametrize("rule", ["tail", "median", "kl"])
+def test_a_loss_that_sets_itself_is_the_same_here(rule):
+    torch.manual_seed(0)
+    z = [torch.randn(48, 8, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+    loss = MultipleNegativesRankingLoss(None, correction=SelfSettingLoss(rule))
+    truth = SelfSettingLoss(rule, candidates="bipartite", symmetric=False)
+    for _ in range(2):  # the second batch's loss goes by the means of both
+        assert_same(loss.compute_loss_from_embeddings(z), truth(*z), z)
+    assert loss.settings.statistics() == truth.statistics()
+    assert "settings.totals" in loss.state_dict()
+    assert loss.get_config_dict()["correction"] == {"rule": rule}
 
 
 @pytest.mark.parametrize("columns", [2, 3])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, overload
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -11,17 +13,37 @@ from weince_lib.losses.candidates import CandidateProblem
 from weince_lib.losses.evidence import TailEvidence, TailSettings, preset
 from weince_lib.losses.link import EndpointLink
 from weince_lib.losses.passes import problem_loss
+from weince_lib.losses.self_setting import SelfSettingLoss
 
 #: Tail settings, the name of a preset, an endpoint link, or None for InfoNCE.
 Correction = TailSettings | EndpointLink | str | None
 
 
-def resolve_correction(correction: Correction) -> TailSettings | EndpointLink | None:
+@overload
+def resolve_correction(correction: Correction) -> TailSettings | EndpointLink | None: ...
+@overload
+def resolve_correction(
+    correction: Correction | SelfSettingLoss, *, sets_itself: Literal[True]
+) -> TailSettings | EndpointLink | SelfSettingLoss | None: ...
+def resolve_correction(
+    correction: Correction | SelfSettingLoss, *, sets_itself: bool = False
+) -> TailSettings | EndpointLink | SelfSettingLoss | None:
     """The settings behind ``correction``; None stays None, which is InfoNCE.
+
+    Args:
+        correction: what the user gave.
+        sets_itself: whether the integration takes a :class:`~weince_lib.losses.SelfSettingLoss`.
 
     Raises:
         ValueError: for an unknown preset, or what is neither settings nor a name.
     """
+    if isinstance(correction, SelfSettingLoss):
+        if not sets_itself:
+            raise ValueError(
+                f"correction = {correction!r}: this integration has a temperature of its own; the "
+                "losses of lightly and sentence-transformers take a loss that sets itself"
+            )
+        return correction
     if correction is None or isinstance(correction, TailSettings | EndpointLink):
         return correction
     if isinstance(correction, str):
@@ -77,7 +99,7 @@ def world() -> tuple[int, int]:
 def contrastive_loss(
     problem: CandidateProblem,
     scale: float | Tensor,
-    settings: TailSettings | EndpointLink | None,
+    settings: TailSettings | EndpointLink | SelfSettingLoss | None,
     *,
     evidence: TailEvidence | None = None,
     all_ranks: bool = False,
@@ -87,8 +109,8 @@ def contrastive_loss(
     Args:
         problem: anchors and candidates.
         scale: 1 / tau, a number or a tensor of one element, which then has a gradient.
-        settings: how the tails are read, or the link; None is InfoNCE. So is a problem without
-            negatives.
+        settings: how the tails are read, the link, or a loss that sets itself, which takes no
+            ``scale``; None is InfoNCE. So is a problem without negatives.
         evidence: of the problem's anchors, if it has been taken elsewhere.
         all_ranks: take rho_0 over the anchors of all processes, because each holds a part only.
 
@@ -100,6 +122,8 @@ def contrastive_loss(
         scale = torch.full((), scale, dtype=exact_dtype(device), device=device)
     if problem.negatives < 1:
         settings = None
+    if isinstance(settings, SelfSettingLoss):
+        return settings.problem_loss([problem], all_ranks=all_ranks)
     loss, _ = problem_loss(
         [problem], scale.reshape(()).to(device), settings, evidence=evidence, all_ranks=all_ranks
     )

@@ -16,6 +16,7 @@ from torch import Tensor
 from weince_lib.losses.arguments import check_temperature, loss_dtype
 from weince_lib.losses.candidates import CandidateProblem, NormalizeRows, stack_views
 from weince_lib.losses.distributed import gather_rows
+from weince_lib.losses.self_setting import SelfSettingLoss
 
 from ._core import Correction, check_partners, contrastive_loss, resolve_correction, world
 
@@ -32,7 +33,8 @@ class NTXentLoss(LightlyNTXentLoss):
         memory_bank_size: ``(entries, d)``, or 0 for none.
         gather_distributed: take candidates, and rho_0, from all processes. As in lightly, without
             a process group it changes nothing. All processes must hold equally many pairs.
-        correction: tail settings or the name of a preset; None is lightly's own loss.
+        correction: tail settings, the name of a preset, or a ``SelfSettingLoss``, which takes no
+            temperature and whose means are part of this module's state; None is lightly's own loss.
 
     Raises:
         ValueError: for a temperature that is not positive, a memory bank without ``d``, or an
@@ -45,11 +47,11 @@ class NTXentLoss(LightlyNTXentLoss):
         memory_bank_size: int | Sequence[int] = 0,
         gather_distributed: bool = False,
         *,
-        correction: Correction = "paper",
+        correction: Correction | SelfSettingLoss = "paper",
     ) -> None:
         check_temperature(temperature)
         super().__init__(temperature, memory_bank_size, gather_distributed)
-        self.settings = resolve_correction(correction)
+        self.settings = resolve_correction(correction, sets_itself=True)
 
     def forward(self, out0: Tensor, out1: Tensor) -> Tensor:
         """Loss of two views of one batch.

@@ -21,6 +21,7 @@ from weince_lib.checks import check_positive
 from weince_lib.losses.arguments import loss_dtype
 from weince_lib.losses.candidates import CandidateProblem, NormalizeRows
 from weince_lib.losses.distributed import gather_rows
+from weince_lib.losses.self_setting import SelfSettingLoss
 
 from ._core import Correction, check_partners, contrastive_loss, resolve_correction, world
 
@@ -39,8 +40,9 @@ class MultipleNegativesRankingLoss(nn.Module):
         similarity_fct: accepted for the call's sake: only the cosine has an endpoint.
         gather_across_devices: take candidates, and rho_0, from all processes. As in the library,
             without a process group it changes nothing. All processes must hold equally many rows.
-        correction: tail settings or the name of a preset; None is the library's own loss in its
-            default configuration, one way from anchors to candidates.
+        correction: tail settings, the name of a preset, or a ``SelfSettingLoss``, which takes no
+            temperature and whose means are part of this module's state; None is the library's own
+            loss in its default configuration, one way from anchors to candidates.
 
     Raises:
         ValueError: for a scale that is not positive and finite, another similarity than
@@ -54,7 +56,7 @@ class MultipleNegativesRankingLoss(nn.Module):
         similarity_fct: Callable[[Tensor, Tensor], Tensor] = cos_sim,
         gather_across_devices: bool = False,
         *,
-        correction: Correction = "paper",
+        correction: Correction | SelfSettingLoss = "paper",
     ) -> None:
         super().__init__()
         check_positive("scale", scale)
@@ -67,7 +69,7 @@ class MultipleNegativesRankingLoss(nn.Module):
         self.scale = scale
         self.gather_across_devices = gather_across_devices
         self.correction = correction
-        self.settings = resolve_correction(correction)
+        self.settings = resolve_correction(correction, sets_itself=True)
 
     def forward(
         self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None
@@ -118,8 +120,13 @@ class MultipleNegativesRankingLoss(nn.Module):
             "scale": self.scale,
             "similarity_fct": "cos_sim",
             "gather_across_devices": self.gather_across_devices,
-            "correction": None if self.settings is None else dataclasses.asdict(self.settings),
+            "correction": self._correction(),
         }
+
+    def _correction(self) -> Any:
+        if isinstance(self.settings, SelfSettingLoss):
+            return {"rule": self.settings.rule}
+        return None if self.settings is None else dataclasses.asdict(self.settings)
 
     @property
     def temperature(self) -> float:

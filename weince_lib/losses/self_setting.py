@@ -70,7 +70,7 @@ import torch
 from torch import Tensor
 
 from .arguments import loss_dtype
-from .candidates import Batch
+from .candidates import Batch, CandidateProblem
 from .dense import candidate_cross_entropy, cosines
 from .distributed import gather_constant
 from .evidence import TailSettings, endpoint_likelihood, smallest
@@ -292,9 +292,25 @@ class SelfSettingLoss(ContrastiveLoss):
 
         In nats per anchor; of the rule "kl" in units of the cosine. Negative values occur.
         """
-        dense = self.impl == "reference"
         batch = Batch(z0, z1, **self._batch_options(ids, negatives))
-        problems = batch.problems(twice_differentiable=dense)
+        problems = batch.problems(twice_differentiable=self.impl == "reference")
+        loss = self.problem_loss(problems, all_ranks=self.gather_distributed)
+        self.enqueue(z1, ids)
+        return loss.to(loss_dtype(z0))
+
+    def problem_loss(
+        self, problems: Sequence[CandidateProblem], *, all_ranks: bool = False
+    ) -> Tensor:
+        """The loss of candidate problems that make one batch, for code that forms its own.
+
+        Args:
+            problems: of equally many anchors each.
+            all_ranks: whether the medians are taken over the anchors of all processes.
+
+        Returns:
+            Scalar, as :meth:`forward`'s, in the dtype of the problems.
+        """
+        dense = self.impl == "reference"
         scored = [cosines(problem) for problem in problems] if dense else []
         readings, kept = [], []
         for i, problem in enumerate(problems):
@@ -311,7 +327,9 @@ class SelfSettingLoss(ContrastiveLoss):
             # The pure link looks at shortfalls near the cap anew, in float64.
             kept.append(None if RULES[self.rule].pure else shortfalls)
         positive = torch.cat([problem.positive.detach() for problem in problems])
-        means = self._means(positive, torch.cat(readings), update=self.training)
+        means = self._means(
+            positive, torch.cat(readings), update=self.training, all_ranks=all_ranks
+        )
         rule, losses = RULES[self.rule], []
         for i, problem in enumerate(problems):
             how = rule.set(means, readings[i], problem.negatives)
@@ -328,9 +346,7 @@ class SelfSettingLoss(ContrastiveLoss):
                     weight=how.weight,
                 )
             losses.append(loss if how.constant is None else loss + how.constant)
-        loss = torch.stack(losses).mean().to(loss_dtype(z0))
-        self.enqueue(z1, ids)
-        return loss
+        return torch.stack(losses).mean()
 
     def from_cosines(self, scores: Tensor, positives: Tensor, counts: Tensor) -> Tensor:
         """The loss of a matrix of cosines, in plain operations; the running means stay as they are.
@@ -343,13 +359,15 @@ class SelfSettingLoss(ContrastiveLoss):
         negatives = int(counts[0].sum()) - 1
         own = self._read(scores, counts, positives, negatives, full=True)
         positive = (1.0 - scores.detach()).gather(1, positives[:, None])[:, 0]
-        means = self._means(positive, own, update=False)
+        means = self._means(positive, own, update=False, all_ranks=self.gather_distributed)
         return self._dense(scores, counts, positives, RULES[self.rule].set(means, own, negatives))
 
     @torch.no_grad()
-    def _means(self, positive: Tensor, numbers: Tensor, *, update: bool) -> tuple[Tensor, ...]:
+    def _means(
+        self, positive: Tensor, numbers: Tensor, *, update: bool, all_ranks: bool
+    ) -> tuple[Tensor, ...]:
         """The statistics that the loss takes, each of shape ``()``; NaN where there is none."""
-        if self.gather_distributed:
+        if all_ranks:
             positive, numbers = gather_constant(positive), gather_constant(numbers)
         new = torch.cat([positive.nanmedian()[None], numbers.nanmedian(dim=0).values])
         known = torch.isfinite(new)
