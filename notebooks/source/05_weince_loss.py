@@ -534,19 +534,19 @@ plt.show()
 # %% [markdown]
 # ## Answer
 #
-# WEINCE is InfoNCE with another slope for some anchors. For each anchor it takes two line fits, a comparison, a rank within the
+# WEINCE is InfoNCE with another slope for some anchors. It takes two line fits, a comparison, a rank within the
 # batch, and a mix of two logits: about thirty lines of code.
 #
-# **The gate does not say no.** The two line fits favour an endpoint on every kind of tail that we drew, also where there is none.
-# So $\lambda$ is a rank: about a fifth of the anchors gets more than one half, on random directions as well. In a batch mixed
+# **The gate does not say no.** The line fits favour an endpoint on every tail that we drew, also where there is none.
+# So $\lambda$ is a rank: about a fifth of the anchors gets more than one half, on random directions too. In a batch mixed
 # half and half the rank does what the paper says.
 #
 # **What it rests on.** 2,000 drawn anchors for each known tail, with 510 negatives; one batch of one trained encoder for the
 # steps.
 #
-# **What it does not show.** Whether a gate that can say no trains better encoders: in notebook
-# [12](12_what_drives_the_gain.ipynb) no gain is seen on the two measures that decide. Nor whether the tail of the scores is the
-# one that matters; it need not be ([03](03_link_functions.ipynb)).
+# **What it does not show.** Whether a gate that can say no trains better encoders:
+# [12](12_what_drives_the_gain.ipynb) sees no gain. Nor whether the tail of the scores is the
+# one that matters ([03](03_link_functions.ipynb)).
 
 # %% tags=["checks", "hide-input"]
 # Checks of the values that the text states.

@@ -19,7 +19,8 @@
 # python -m weince_lib.experiments.text --profile paper --loss infonce --seed 1
 # python -m weince_lib.experiments.text --profile paper --loss weince --seed 1
 # ```
-#
+
+# %% [markdown]
 # **In Colab**: choose a GPU under *Runtime*, mount your drive under *Files*, set `profile = "colab"`, `seeds = [7]` and
 # `runs_folder = "/content/drive/MyDrive/weince"` below, and run all cells; do so again after a session that was cut off. BERT-base
 # learns 200,000 sentences with both losses in an hour or two.

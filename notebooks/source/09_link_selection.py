@@ -403,8 +403,7 @@ made.round(2).astype(object).fillna("–")
 # gain. One with $\beta = 2$ raises the gain and hardly changes the weight. So the ablations with harder negatives speak against
 # the softmax, but they cannot tell an endpoint from a link that is finite at the cap. Selected by rank, the gain is
 # larger with easier negatives under every one of these links. So this sign says nothing against an endpoint either.
-
-# %% [markdown]
+#
 # ## Along training (Figure 9)
 #
 # The same encoders after 1, 2, 4, … epochs, with half as many batches as above; 0 is an untrained encoder.
@@ -433,8 +432,7 @@ print(
 # From the fourth epoch on every encoder gains, but the gain is not constant: after one epoch there is next to none, then it
 # grows. Even untrained encoders show a gain, two of them with $\hat\lambda = 1$, so neither a gain nor a large $\hat\lambda$
 # shows that training made the geometry. Our runs are short; the paper's are long.
-
-# %% [markdown]
+#
 # ## Encoders that clear the pixel floor
 #
 # On the digits above, raw pixels classify better than the encoders' features. Here is the same test on the encoders of the study on
@@ -470,11 +468,10 @@ display(on_cifar, on_long, on_fashion)
 # At the paper's temperature the blend gains 0.18 nats on held-out winners, a little less than the paper's least. After four times the
 # steps (*longer*, four seeds) it gains 0.27, which is in the paper's range. On encoders that WEINCE has trained it gains 0.26. At the
 # tuned temperature it gains 0.10, and 0.055 after four times the steps. On all of them a power link, which is finite at the cap, gains
-# as much. So a link that is steeper at the top explains winners better than a straight line, and an endpoint adds nothing that can be
-# seen. On Fashion-MNIST, whose encoders stay below raw pixels, both gain 0.05 nats.
+# as much. So a link that is steeper at the top explains winners better than a straight line. An endpoint adds nothing visible. On Fashion-MNIST, whose encoders stay below raw pixels, both gain 0.05 nats.
 #
 # With winners of a softmax the fitted weight rises with the pool by 0.99, more than with our own (0.47). After four times the steps
-# it rises by 0.13 only. So there the selection explains a part of the rise.
+# it rises by 0.13 only. So the selection explains a part.
 
 # %% [markdown]
 # ## A public sentence encoder
@@ -502,14 +499,14 @@ if sentences:
 # ## Answer
 #
 # The blend explains held-out winners better than the softmax: by 0.18 nats an anchor on encoders of CIFAR-10 (JPEG), by 0.27 after four
-# times the steps, and by 0.11 [0.06, 0.16] on those of digits (the paper: 0.22 to 0.36). But a power link, which is
-# steeper near the cap and finite at it, does as well: the blend gains 0.00 [−0.01, 0.01] over it. So the winners speak against a
-# straight line in the cosine, and not for an endpoint.
+# times the steps, and by 0.11 [0.06, 0.16] on those of digits (the paper: 0.22 to 0.36). But a power link, steeper
+# near the cap and finite at it, does as well: the blend gains 0.00 [−0.01, 0.01] over it. So the winners speak against a
+# straight line, and not for an endpoint.
 #
-# The paper's hardness ablations do not tell the two apart. When the pool grows, $\hat\lambda$ rises under a power link too. Under a
-# softmax it rises by 0.99 [0.97, 1.00] on digits, and hardly after long training on CIFAR-10.
+# The paper's hardness ablations do not tell the two apart. When the pool grows, $\hat\lambda$ rises under a power link too, and on
+# digits under a softmax by 0.99 [0.97, 1.00].
 #
-# **What it rests on.** Eight small encoders of CIFAR-10 (JPEG) and four of 8×8 digits, held-out batches, and controls with winners drawn from known links.
+# **What it rests on.** Eight small encoders of CIFAR-10 (JPEG), four of 8×8 digits, and controls with winners drawn from known links.
 #
 # **What it does not show.** What deep encoders do, and whether a link that fits the winners trains a better encoder
 # ([12](12_what_drives_the_gain.ipynb)).

@@ -128,7 +128,8 @@ for name, loss in shown.items():
 # out, *equivalent* if the interval lies within ±0.97 points, the paper's smallest gain in linear accuracy, and *undecided*
 # otherwise. The rule in full, with its checks, is the docstring of
 # [`decide.py`](../weince_lib/studies/decide.py). README and [PDF](../paper/companion.pdf) print the same rows.
-#
+
+# %% [markdown]
 # *What was fixed when.* For the studies on CIFAR-10 contrasts and rule were fixed before the first run. *CIFAR-10, longer* has four times
 # the steps, at the temperatures that were chosen for the short training. The studies on Fashion-MNIST
 # and digit pairs, with four seeds, are older: the rule was applied to them afterwards. Their settings grew after the first
