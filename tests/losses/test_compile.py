@@ -11,6 +11,7 @@ from loss_batches import two_views, value_and_gradients
 from torch import Tensor, nn
 
 from weince_lib.losses import (
+    AnnealedLoss,
     ArctanhLoss,
     EndpointLoss,
     HardNegativeLoss,
@@ -36,6 +37,7 @@ LOSSES: dict[str, Callable[..., nn.Module]] = {
     },
     **{rule: lambda rule=rule, **o: SelfSettingLoss(rule, **o) for rule in ("tail", "median")},
     "kl": lambda **o: SelfSettingLoss("kl", **o),
+    "annealed": lambda **o: AnnealedLoss(3, **o),
     "hard-negatives": HardNegativeLoss,
     "arctanh": ArctanhLoss,
 }

@@ -186,12 +186,17 @@ def test_other_losses_are_one_way_too_and_no_run_of_the_profile(loss, options, m
     assert not is_own_text(config, "quick")
 
 
-def test_a_loss_that_sets_itself_trains_on_sentences(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("loss", "options", "label"),
+    [("self-setting", {"rule": "tail"}, "self-setting-tail"), ("annealed", {}, "annealed")],
+)
+def test_a_loss_that_sets_itself_trains_on_sentences(monkeypatch, tmp_path, loss, options, label):
+    """The training loop tells the annealed loss how long the run is."""
     monkeypatch.setenv("WEINCE_RUNS", str(tmp_path))
     monkeypatch.setitem(TEXT_PROFILES, "quick", TINY)
-    config = text_config("quick", loss="self-setting", options={"rule": "tail"})
+    config = text_config("quick", loss=loss, options=options)
     record = run_text(config, profile="quick", device="cpu")
-    assert record.labels["loss"] == "self-setting-tail"
+    assert record.labels["loss"] == label
     first, *_, last = record.details["history"]
     assert last["loss"] < first["loss"]
 

@@ -12,7 +12,8 @@ The way of a batch, from ``WEINCELoss(...)(z0, z1)`` to its gradient:
 ==============  =================================================================================
 
 ``link`` is the family of logits that joins InfoNCE to the endpoint link, ``endpoint`` its loss;
-``self_setting`` has losses with nothing to tune, ``rivals`` those of others.
+``self_setting`` has losses with nothing to tune, ``annealed`` one whose temperature falls during
+training, ``rivals`` those of others.
 
 Beside them stand ``dense`` (the same in plain operations, for explicit scores and as reference),
 ``ablation``, ``sharpness``, ``queue``, ``distributed``, ``monitor``, and the checks in
@@ -20,6 +21,7 @@ Beside them stand ``dense`` (the same in plain operations, for explicit scores a
 """
 
 from .ablation import RELEASED, AblationLoss, AblationSettings, ReleasedLoss
+from .annealed import AnnealedLoss
 from .dense import (
     blended_logits,
     endpoint_from_scores,
@@ -42,6 +44,7 @@ from .weince import WEINCELoss, weince_loss
 LOSSES: dict[str, type[ContrastiveLoss]] = {
     "endpoint": EndpointLoss,
     "self-setting": SelfSettingLoss,
+    "annealed": AnnealedLoss,
     "hard-negatives": HardNegativeLoss,
     "arctanh": ArctanhLoss,
 }
@@ -53,6 +56,7 @@ __all__ = [
     "RULES",
     "AblationLoss",
     "AblationSettings",
+    "AnnealedLoss",
     "ArctanhLoss",
     "ContrastiveLoss",
     "EndpointLink",

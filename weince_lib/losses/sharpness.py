@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from .ablation import FIRST_BETA, AblationLoss, AblationSettings, ablation_from_scores
+from .annealed import AnnealedLoss
 from .candidates import two_view_cosines
 from .dense import endpoint_from_scores
 from .endpoint import EndpointLoss
@@ -28,7 +29,15 @@ from .self_setting import SelfSettingLoss
 from .weince import WEINCELoss
 
 #: Losses whose weights are known.
-KNOWN = (AblationLoss, WEINCELoss, InfoNCELoss, EndpointLoss, SelfSettingLoss, DenseLoss)
+KNOWN = (
+    AblationLoss,
+    WEINCELoss,
+    InfoNCELoss,
+    EndpointLoss,
+    SelfSettingLoss,
+    AnnealedLoss,
+    DenseLoss,
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,9 @@ def loss_of_cosines(
     temperature: float = loss.temperature
     beta = loss.weibit_beta if isinstance(loss, AblationLoss) else FIRST_BETA
     counts = ~torch.eye(len(scores), dtype=torch.bool, device=scores.device)
-    if isinstance(loss, EndpointLoss):
+    if isinstance(loss, EndpointLoss | AnnealedLoss):
+        if isinstance(loss, AnnealedLoss):
+            temperature = 1.0 / float(loss.logit_scale())
         found = endpoint_from_scores(
             scores, positives, counts, temperature, loss.link, validate=False
         )

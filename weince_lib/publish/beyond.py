@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import pandas as pd
 from scipy.stats import spearmanr
 
+from ..studies import grid_annealed
 from ..studies.decide import (
     PRIMARY_MEASURES,
     Contrast,
@@ -62,7 +63,8 @@ def progress() -> pd.DataFrame:
     Before the gates have chosen, later studies have those of their runs that are known.
     """
     rows = []
-    for chosen in (*GATES.values(), *DECISIONS, *ELSEWHERE, *(s for s, _ in SHOWN)):
+    redesigned = grid_annealed.GATES.values()
+    for chosen in (*GATES.values(), *DECISIONS, *ELSEWHERE, *redesigned, *(s for s, _ in SHOWN)):
         wanted = {(run.setting, run.seed) for run in chosen.runs()}
         frame = study_frame(chosen)
         own = frame[frame["experiment"] == chosen.experiment]
@@ -76,13 +78,14 @@ def progress() -> pd.DataFrame:
 def finished(*names: str) -> list[str]:
     """Those of the studies of :func:`progress` whose runs are all done."""
     counts = progress()
-    whole = counts.index[counts["done"] == counts["runs"]]
+    whole = counts.index[(counts["done"] == counts["runs"]) & (counts["runs"] > 0)]
     return [name for name in names if name in whole]
 
 
 def finished_gates() -> list[Gate]:
     """What the gates say whose runs are whole."""
-    return [gate(GATES[name], study_frame(GATES[name])) for name in finished(*GATES)]
+    gates = {**GATES, **grid_annealed.GATES}
+    return [gate(gates[name], study_frame(gates[name])) for name in finished(*gates)]
 
 
 def verdicts() -> pd.DataFrame:

@@ -93,9 +93,10 @@ class RunConfig(BaseModel):
             if (value is not None) != wanted:
                 raise ValueError(f"loss {self.loss!r} and {name} = {value} do not fit")
         usual = type(self).model_fields["temperature"].default
-        if self.loss == "self-setting" and self.temperature != usual:
+        own = self.loss in LOSSES and LOSSES[self.loss].sets_itself
+        if own and self.temperature != usual:
             raise ValueError(
-                f"temperature = {self.temperature}: the loss 'self-setting' sets its own; leave it"
+                f"temperature = {self.temperature}: the loss {self.loss!r} sets its own; leave it"
             )
         return self
 
@@ -126,8 +127,9 @@ class RunConfig(BaseModel):
         """
         common["validate"] = False
         if self.options is not None:
-            make: Callable[..., ContrastiveLoss] = LOSSES[self.loss]
-            if self.loss != "self-setting":
+            kind = LOSSES[self.loss]
+            make: Callable[..., ContrastiveLoss] = kind
+            if not kind.sets_itself:
                 common["temperature"] = self.temperature
             return make(**common, **self.options)
         if self.tail is None:
@@ -150,7 +152,7 @@ class VisionConfig(RunConfig):
         projection_dim: size of z.
         loss: ``"infonce"``, ``"weince"``, ``"ablation"`` for the parts of a gain one by one, or a
             key of :data:`weince_lib.losses.LOSSES`.
-        temperature: tau; left at its default for ``"self-setting"``, which has none.
+        temperature: tau; left at its default for a loss that sets its own.
         tail: how WEINCE reads the batch's tail; ``None`` for the other losses.
         ablation: the objective of ``"ablation"``; ``None`` for the other losses.
         options: keywords of a loss of :data:`weince_lib.losses.LOSSES`; those not given get the
@@ -175,7 +177,14 @@ class VisionConfig(RunConfig):
     width: Annotated[int, Field(ge=0)] = 16
     projection_dim: Positive = 64
     loss: Literal[
-        "infonce", "weince", "ablation", "endpoint", "self-setting", "hard-negatives", "arctanh"
+        "infonce",
+        "weince",
+        "ablation",
+        "endpoint",
+        "self-setting",
+        "annealed",
+        "hard-negatives",
+        "arctanh",
     ]
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.5
     tail: TailSettings | None = None

@@ -45,7 +45,7 @@ class TextConfig(RunConfig):
         token_dropout: of ``"static"``; transformers keep their own dropout.
         max_length: tokens of a sentence.
         loss: ``"infonce"``, ``"weince"`` or a key of :data:`weince_lib.losses.LOSSES`.
-        temperature: tau; 0.05 in the paper. Left at it for ``"self-setting"``, which has none.
+        temperature: tau; 0.05 in the paper. Left at it for a loss that sets its own.
         tail: how WEINCE reads the batch's tail; ``None`` for the other losses.
         options: keywords of a loss of :data:`weince_lib.losses.LOSSES`; those not given get the
             loss's defaults. ``None`` for the other losses.
@@ -71,7 +71,9 @@ class TextConfig(RunConfig):
     head: Literal["none", "mlp"] = "none"
     token_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     max_length: Positive = 32
-    loss: Literal["infonce", "weince", "endpoint", "self-setting", "hard-negatives", "arctanh"]
+    loss: Literal[
+        "infonce", "weince", "endpoint", "self-setting", "annealed", "hard-negatives", "arctanh"
+    ]
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.05
     tail: TailSettings | None = None
     options: dict[str, bool | float | str] | None = None

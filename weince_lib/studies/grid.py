@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 
 from ..runs.config import ConfigError
-from . import grid_beyond, grid_cifar, grid_gain, grid_text
+from . import grid_annealed, grid_beyond, grid_cifar, grid_gain, grid_text
 from .grid_text import TEXT_TEMPERATURES
 from .study_types import Run, Setting, Study, TextStudy
 
@@ -170,6 +170,7 @@ STUDIES: dict[str, Study] = {
         *grid_cifar.STUDIES,
         *grid_gain.STUDIES,
         *grid_beyond.STUDIES,
+        *grid_annealed.GATES.values(),
         GPU_CIFAR,
         *(paper_study(*cell) for cell in paper_cells()),
         *grid_text.STUDIES,

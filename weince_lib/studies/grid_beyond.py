@@ -284,7 +284,7 @@ def gate(study: Study, frame: pd.DataFrame) -> Gate:
     """Apply :data:`RULE` to one study.
 
     Args:
-        study: a value of :data:`GATES`.
+        study: a value of :data:`GATES`, or a redesigned bet's gate.
         frame: its rows, see :func:`.sweep.load_study`.
 
     Raises:
@@ -296,7 +296,11 @@ def gate(study: Study, frame: pd.DataFrame) -> Gate:
         for name, settings in study.methods.items()
         if len(settings) == 1
     }
-    best = {kind: _best(means, settings) for kind, settings in _TEMPERATURE_GRIDS.items()}
+    # A redesigned bet's gate has the temperatures that a gate before it chose.
+    best = {
+        kind: f"{kind}-tuned" if f"{kind}-tuned" in means else _best(means, settings)
+        for kind, settings in _TEMPERATURE_GRIDS.items()
+    }
     tuned = means[best["infonce"]]
     rows = []
     for name, values in means.items():
@@ -304,8 +308,9 @@ def gate(study: Study, frame: pd.DataFrame) -> Gate:
         below = all(d < -ALLOWED - _ROUNDING for d in differences.values())
         row: dict[str, Any] = {"method": name, "title": study.title(name)} | values
         row |= {f"{m}_difference": d for m, d in differences.items()}
-        rows.append(row | {"verdict": (GOES if below else PASSES) if name in BETS else ""})
-    temperature = {kind: _TEMPERATURE_GRIDS[kind][name].temperature for kind, name in best.items()}
+        bet = name.startswith("bet-")
+        rows.append(row | {"verdict": (GOES if below else PASSES) if bet else ""})
+    temperature = {kind: study.methods[name][0].temperature for kind, name in best.items()}
     return Gate(study, table=pd.DataFrame(rows), **temperature)
 
 
@@ -374,6 +379,18 @@ def _finalists(
     }
 
 
+def _tuned(choice: Mapping[str, Any] | None, kind: str) -> tuple[Setting, ...]:
+    """The setting that a gate chose for a kind of loss; none as long as it has not."""
+    if choice is None:
+        return ()
+    return (_TEMPERATURE_GRIDS[kind][f"{kind}-{float(choice[kind]):g}"],)
+
+
+def chosen_setting(gate: str, kind: str) -> tuple[Setting, ...]:
+    """The same for a gate of :data:`GATES` by name; ``"infonce"`` or ``"decoupled"``."""
+    return _tuned(_CHOSEN[gate], kind)
+
+
 def decision(gate_of: Study, chosen: Mapping[str, Mapping[str, Any] | None]) -> Study:
     """The decision that follows a gate.
 
@@ -384,10 +401,8 @@ def decision(gate_of: Study, chosen: Mapping[str, Mapping[str, Any] | None]) -> 
     """
     own = chosen[gate_of.name]
     methods = _finalists(chosen)
-    for kind, settings in _TEMPERATURE_GRIDS.items():
-        methods[f"{kind}-tuned"] = (
-            () if own is None else (settings[f"{kind}-{float(own[kind]):g}"],)
-        )
+    for kind in _TEMPERATURE_GRIDS:
+        methods[f"{kind}-tuned"] = _tuned(own, kind)
     where = "CIFAR-10 (JPEG)" if gate_of is GATE else "Fashion-MNIST"
     return Study(
         name=gate_of.name.replace("cpu-beyond", "cpu-beyond-decide"),
@@ -455,13 +470,12 @@ def elsewhere(condition: str, chosen: Mapping[str, Mapping[str, Any] | None]) ->
     """
     words, change = CONDITIONS[condition]
     first = 501 + 10 * list(CONDITIONS).index(condition)
-    of_gate = chosen[GATE.name]
     infonce = {
         name: setting
         for name, setting in INFONCE.items()
         if setting.temperature in ELSEWHERE_TEMPERATURES
     }
-    fixed = () if of_gate is None else (INFONCE[f"infonce-{float(of_gate['infonce']):g}"],)
+    fixed = _tuned(chosen[GATE.name], "infonce")
     return Study(
         name=f"cpu-beyond-{condition}",
         question=(

@@ -43,7 +43,7 @@ from ..runs.text_config import TextConfig
 from ..runs.vision import run_vision
 from ..training.stopping import sigterm_interrupts
 from ..vision.datasets import cifar10_jpeg
-from . import collect, floors, grid_beyond, grid_cifar, registered, study_evidence
+from . import collect, floors, grid_annealed, grid_beyond, grid_cifar, registered, study_evidence
 from .collect import STUDY_COLUMNS, load_study, table_path
 from .grid import Run, Study, study
 from .study_types import execution
@@ -199,8 +199,9 @@ def gate(name: str) -> grid_beyond.Gate:
     Raises:
         ConfigError: if runs are missing, or for a study that is no gate.
     """
-    if name not in grid_beyond.GATES:
-        raise ConfigError(f"study {name} is no gate; these are: {', '.join(grid_beyond.GATES)}")
+    gates = {**grid_beyond.GATES, **grid_annealed.GATES}
+    if name not in gates:
+        raise ConfigError(f"study {name} is no gate; these are: {', '.join(gates)}")
     return grid_beyond.gate(study(name), load_study(name))
 
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from ..errors import WeinceError
-from ..losses import TailMonitor, WEINCELoss
+from ..losses import AnnealedLoss, TailMonitor, WEINCELoss
 from .checkpoints import (
     CheckpointError,
     Progress,
@@ -117,6 +117,8 @@ class TrainingLoop:
                 f"{self.world.size} processes, but the loss sees its own process's negatives only; "
                 "make it with gather_distributed=True"
             )
+        if isinstance(loss, AnnealedLoss) and loss.steps is None:
+            loss.steps = steps
         tails: TailMonitor | None = None
         if isinstance(loss, WEINCELoss):
             tails = TailMonitor(loss.settings.evidence_margin)
