@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from weince_lib.evaluation import mean_within, paired_difference, select_on_validation, t_interval
+from weince_lib.evaluation import (
+    mean_within,
+    paired_difference,
+    select_on_validation,
+    t_interval,
+    worst_deviation,
+)
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
@@ -84,3 +90,12 @@ def test_selection_takes_the_best_validation_mean():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_worst_deviation_is_the_one_whose_interval_reaches_farthest():
+    """Not the largest deviation, if its error is small."""
+    found = worst_deviation(np.array([[0.3, -0.2]]), np.array([[0.01, 0.2]]))
+    z = stats.norm.isf(0.0125)
+    assert (found.mean, found.n) == (-0.2, 2)
+    assert found.low == pytest.approx(-0.2 - 0.2 * z)
+    assert found.high == pytest.approx(-0.2 + 0.2 * z)

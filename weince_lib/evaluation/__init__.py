@@ -7,6 +7,7 @@ from .aggregate import (
     paired_difference,
     select_on_validation,
     t_interval,
+    worst_deviation,
 )
 from .block_model import BlockModel, Estimate, critical, fit_blocks
 from .features import cached_features
@@ -39,4 +40,5 @@ __all__ = [
     "select_on_validation",
     "stratified_split",
     "t_interval",
+    "worst_deviation",
 ]

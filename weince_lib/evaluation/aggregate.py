@@ -81,6 +81,23 @@ def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
     return Interval(mean, mean - half, mean + half, n)
 
 
+def worst_deviation(deviation: np.ndarray, error: np.ndarray) -> Interval:
+    """The largest deviation from what was expected, by its simultaneous interval.
+
+    Args:
+        deviation: of several simulated values, any shape.
+        error: their standard errors, same shape.
+
+    Returns:
+        The deviation whose interval reaches farthest from 0, as ``mean``, with bounds that hold
+        for all of them at once at 95 % (Bonferroni); ``n`` is their number.
+    """
+    z = float(stats.norm.isf(0.025 / deviation.size))
+    at = int(np.argmax(np.abs(deviation) + z * error))
+    value, half = float(deviation.flat[at]), z * float(error.flat[at])
+    return Interval(value, value - half, value + half, deviation.size)
+
+
 def mean_within(replicates: Mapping[int, Sequence[float]]) -> dict[int, float]:
     """Average the replicates of each encoder seed.
 
