@@ -185,7 +185,9 @@ for bet, text in PREDICTIONS.items():
 # ## What is there
 #
 # Runs of each study, and the runs that are done. A study's verdict is computed when all of its runs are there, so that it is
-# given once.
+# given once. The gate on Fashion-MNIST is whole. All three rules pass: against InfoNCE at the best of seven temperatures, A is
+# 0.03 points above on the probe and 0.27 on R@1, B 0.48 below and 0.34 above, C 0.17 below and 0.60 above. These are
+# validation values, and the rival is the best of seven on them. The gate on CIFAR-10 (JPEG) is under way.
 
 # %% tags=["nbval-ignore-output"]
 beyond.progress()
@@ -286,21 +288,31 @@ else:
 # %% [markdown]
 # *Spearman's correlation of each quantity with test accuracy, over the settings of the studies that are whole. Blue: less is better.
 # Orange: more is better. The quantity that orders them best stands first.*
+#
+# Within a data set, losses whose embeddings a softmax explains best are the most accurate. Across data sets this tells
+# nothing. There the share of the push on the own class orders R@1 best, at 0.63: it is large for every sharp loss. No quantity
+# gives a value that is good everywhere.
+#
+# **A fourth loss, made from this.** A sharp loss explains its positives better, and a soft one spreads the embeddings more evenly,
+# which goes with the probe. `AnnealedLoss` (D) is the decoupled softmax with $\tau$ falling from 0.3 to 0.05 during training. It has
+# a gate of its own, with seeds that no other study uses, and what would sink it is written down: it goes if it is more than 0.3
+# points below the tuned InfoNCE on both measures.
 
 # %% [markdown]
 # ## Answer
 #
-# **Not decided yet for images.** The family, the rules, the gate and the decision are fixed and tested; the cell above says how many
-# of the runs are done. Until they are, tune the temperature on validation, from 0.5 down to 0.05.
+# **Not decided yet for images.** On Fashion-MNIST the three rules, with nothing tuned, keep up with InfoNCE at the best of seven
+# temperatures, and all pass the gate. The gate on CIFAR-10 (JPEG) is not whole, and the decision follows it. Until then, tune the
+# temperature on validation, from 0.5 down to 0.05.
 #
 # **On sentences**, in one small study, rule C leads InfoNCE at its tuned temperature by 6.99 points [6.27, 7.72] and rule A by 5.58
 # [4.85, 6.31]. The decoupled softmax leads by 6.76 [6.03, 7.49].
 #
-# **What it rests on.** Sentences: four seeds of word vectors trained on glosses, judged on STS-B. Sharpness: settings of three studies
-# of images with three or four seeds each. These correlations were looked at after the runs and decide nothing.
+# **What it rests on.** Fashion-MNIST: four seeds of small encoders. Sentences: four seeds of word vectors trained on glosses, judged on
+# STS-B. The correlations with sharpness were looked at after the runs and decide nothing.
 #
-# **What it does not show.** Whether one of the rules reaches the best temperature. In trials before the study, rule A did on
-# CIFAR-10 (JPEG), on two seeds; seeds of a trial are no evidence.
+# **What it does not show.** Whether one of the rules is equivalent to the best temperature, or better. Twelve further seeds on each of
+# two data sets are to decide that.
 
 # %% tags=["checks", "hide-input"]
 # Checks of the values that the text states.
@@ -327,6 +339,13 @@ if profile == "quick":
     assert values_beside.between(-0.8, -0.2).all() and len(values_beside) == 6
     assert pairs_beside["difference"].str.endswith("undecided").all()
     assert sentences["decoupled-tuned"].startswith("+6.76 [+6.03, +7.49]")
+    fashion = next(g for g in beyond.finished_gates() if g.study.name == "cpu-beyond-fashion")
+    assert fashion.passing == list(BETS)
+    stated = fashion.table.set_index("method").filter(like="_difference").loc[list(BETS)].round(2)
+    assert stated.to_numpy().tolist() == [[0.03, 0.27], [-0.48, 0.34], [-0.17, 0.60]]
+    across = quantities["R@1", "across data sets"]
+    assert across.abs().idxmax().startswith("share of the push on the own class")
+    assert quantities.index[0].startswith("fit")
 print("checked")
 
 # %% tags=["nbval-ignore-output"]

@@ -95,6 +95,7 @@ def test_plain_settings_are_the_profiles_runs():
         "cpu-cifar-long",
         "cpu-static",
         "cpu-beyond-static",
+        "cpu-beyond-fashion",
         "cpu-beyond-pairs",
     ],
 )
