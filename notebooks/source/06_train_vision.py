@@ -19,8 +19,7 @@
 # ```
 #
 # `"auto"` leaves a setting to the profile. A finished run is loaded, and one that was cut off continues from its last checkpoint.
-
-# %% [markdown]
+#
 # **In Colab**: choose a GPU under *Runtime*, mount your drive under *Files*, set `profile = "colab"` and
 # `runs_folder = "/content/drive/MyDrive/weince"` below, and run all cells, again after a session that was cut off. ResNet-18 learns
 # CIFAR-10 with WEINCE, then with InfoNCE.
